@@ -1,0 +1,1 @@
+"""One algorithm, one file, by the paper's name. ``plan.py`` chooses among them."""

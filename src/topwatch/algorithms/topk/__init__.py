@@ -1,0 +1,1 @@
+"""Top-k queries: the best rows by a score."""

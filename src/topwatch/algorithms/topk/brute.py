@@ -1,0 +1,133 @@
+"""Brute: compute every answer again at every judgement.
+
+Plain NumPy, no kernels, no state but the last answers. It serves every query on every window, and is what to trust when
+something looks odd. Cost per judgement: O(Q N log N).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from topwatch.kernels.rows import ENTER, LEAVE, Rows, Step
+from topwatch.kernels.scoring import Floats, Ints
+from topwatch.queries import Query, Threshold
+from topwatch.structures.engine import Found, Window
+
+
+class Brute:
+    """A group of queries of any kind over one window."""
+
+    in_order = False
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        self._queries: list[tuple[Query, dict[str, int]] | None] = []
+        self._answers: list[tuple[Ints, Floats, Ints]] = []  # slots, keys, ticks
+        self._scores = 0
+
+    def add(self, query: Query, column_of: Mapping[str, int]) -> int:
+        """Take in a query; :meth:`start` gives it its first answer."""
+        self._queries.append((query, {name: column_of[name] for name in query.columns}))
+        self._answers.append((np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64)))
+        return len(self._queries) - 1
+
+    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+        """Judge a new query over the rows of the last judgement."""
+        return _joined(self._judge(place, self._live(head, moment), at))
+
+    def resume(self, head: int, judged: int) -> None:
+        """Nothing is kept."""
+
+    def remove(self, place: int) -> None:
+        """Take a query out."""
+        self._queries[place] = None
+
+    def process(self, step: Step) -> Found:
+        """Take a step of the window; return the changes at its judgements."""
+        found: list[Found] = []
+        for j, at in enumerate(step.at):
+            live = self._live(int(step.heads[j + 1]), int(step.moment[j]))
+            for place, query in enumerate(self._queries):
+                if query is not None:
+                    found += self._judge(place, live, int(at))
+        return _joined(found)
+
+    def _live(self, head: int, moment: int) -> Ints:
+        rows = self.window.rows()
+        if rows.fifo:
+            return np.arange(head, moment + 1) & rows.mask
+        return np.flatnonzero((rows.seq <= moment) & (rows.gone > moment))
+
+    def _judge(self, place: int, live: Ints, at: int) -> list[Found]:
+        rows = self.window.rows()
+        slots, keys = self._rank(place, live)
+        old_slots, old_keys, old_ticks = self._answers[place]
+        # A row is known by its tick; in a latest window by its id and its key.
+        new_names = self._names(rows, slots, keys, rows.seq[slots])
+        old_names = self._names(rows, old_slots, old_keys, old_ticks)
+        left = [i for i, name in enumerate(old_names) if name not in set(new_names)]
+        entered = [i for i, name in enumerate(new_names) if name not in set(old_names)]
+        self._answers[place] = (slots, keys, rows.seq[slots])
+        found = []
+        for op, where, what, score in ((LEAVE, left, old_slots, old_keys), (ENTER, entered, slots, keys)):
+            lines = np.empty((len(where), 4), np.int64)
+            lines[:, 0], lines[:, 1], lines[:, 2], lines[:, 3] = at, place, op, what[where]
+            found.append(Found(lines, score[where]))
+        return found
+
+    @staticmethod
+    def _names(rows: Rows, slots: Ints, keys: Floats, ticks: Ints) -> list[tuple[int, float]]:
+        number = ticks if rows.fifo else rows.entity[slots]
+        return list(zip(number.tolist(), keys.tolist(), strict=True))
+
+    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+        """Return the slots and keys of the last judgement's answer, best first."""
+        slots, keys, _ = self._answers[place]
+        return slots, keys
+
+    def _rank(self, place: int, live: Ints) -> tuple[Ints, Floats]:
+        entry = self._queries[place]
+        assert entry is not None
+        query, column_of = entry
+        rows = self.window.rows()
+        columns = {name: rows.columns[column, live] for name, column in column_of.items()}
+        keys = query.score.evaluate(columns)
+        self._scores += live.size
+        if query.score.smaller_is_better:
+            keys = -keys
+        ranked = ~np.isnan(keys)
+        for name, (low, high) in query.where.items():
+            ranked &= (columns[name] >= low) & (columns[name] <= high)
+        if isinstance(query, Threshold):
+            ranked &= keys > (-query.above if query.score.smaller_is_better else query.above)
+        slots, keys = live[ranked], keys[ranked]
+        order = np.lexsort((-rows.seq[slots], -keys))
+        if not isinstance(query, Threshold):
+            order = order[: query.k]
+        return slots[order], keys[order]
+
+    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+        """Say what was last reported, after a restore."""
+        self._answers[place] = (slots, keys, self.window.seq[slots])
+
+    def relocate(self) -> None:
+        """Follow the rows to their new slots after the window has grown."""
+        if self.window.fifo:
+            mask = self.window.capacity - 1
+            self._answers = [(ticks & mask, keys, ticks) for _, keys, ticks in self._answers]
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the start."""
+        return {"scores": self._scores, "kept": sum(keys.size for _, keys, _ in self._answers), "bytes": 0}
+
+    def _check(self) -> None:
+        for slots, keys, ticks in self._answers:
+            assert slots.size == keys.size == ticks.size
+
+
+def _joined(found: list[Found]) -> Found:
+    if not found:
+        return Found(np.empty((0, 4), np.int64), np.empty(0))
+    return Found(np.concatenate([f.what for f in found]), np.concatenate([f.key for f in found]))

@@ -1,0 +1,55 @@
+"""Reserve: keep every row above a bar set a little below the k-th score, and scan when the reserve runs out.
+
+Ours, exact. Each query keeps all live rows that reach its *bar*, sorted: the answer and a reserve. The bar is set at
+rank k + slack and then stands still, so an arrival below it costs nothing, and neither an expiry nor a deletion needs
+a counter or a tree. When fewer than k rows are left, one vectorised scan of the window sets a new bar; when the
+reserve has grown by half, it is cut and the bar raised. Influence lists say which queries an arrival may concern;
+rows are not kept by cell at all, so that the grid costs nothing per row.
+
+How much slack: on a stream without drift the number of rows above a fixed bar wanders around k + s with a standard
+deviation of at most √(2 (k + s)) (the rows themselves, and the rank at which the bar was set, are both counts). With
+s = z² + z √(z² + 2k) it runs out only beyond z deviations; z = 3.5 makes that about once in 4,000 windows. On a
+stream that drifts downwards a scan of N rows is due after at least N s / (k + s) rows, so that a row never costs more
+than about 1 + k/s scores per query: never much worse than ``scan``.
+
+Cost per arrival: O(d + C Q / cells) with C cells per region. Memory: O(N d + Q (C + k)).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from topwatch.errors import QueryError
+from topwatch.structures.standing import Design
+
+DEVIATIONS = 3.5
+
+
+def design(
+    cells: int | None = None, slack: int | None = None, route: Literal["auto", "lists", "scan"] = "auto"
+) -> Design:
+    """Views with a reserve; influence lists where there are queries enough to pay for them."""
+    if route not in ("auto", "lists", "scan"):
+        raise QueryError(f"route: expected 'auto', 'lists' or 'scan', got {route!r}")
+
+    def sizes(k: int) -> tuple[int, int]:
+        spare = slack_for(k) if slack is None else slack
+        return k + spare, k + spare + spare // 2 + 8
+
+    def lists(queries: int, live: int, target: int) -> bool:
+        if route != "auto":
+            return route == "lists" and live >= target
+        return queries >= 24 and live >= 64 * target
+
+    return Design(sizes=sizes, banded=False, lists=lists, walked=False, per_axis=cells)
+
+
+def slack_for(k: int) -> int:
+    """Return how many rows beyond k a reserve starts with.
+
+    >>> slack_for(1), slack_for(20), slack_for(100)
+    (26, 38, 64)
+    """
+    z = DEVIATIONS
+    return math.ceil(z * z + z * math.sqrt(z * z + 2 * k))

@@ -1,0 +1,203 @@
+"""Batches as users have them: a dict of arrays, Arrow, pandas or polars. Columns that are float64 are not copied."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from topwatch.errors import DataError, nearest_name
+
+NANOSECONDS = "timestamps"
+SECONDS = "numbers (seconds)"
+
+
+class Batch(NamedTuple):
+    """A batch that has been read: float64 columns, ids and times of one length."""
+
+    rows: int
+    columns: list[np.ndarray]
+    ids: Any  # NumPy numbers or an Arrow array
+    times: np.ndarray | None
+    time_kind: str | None
+
+
+def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None, ordinal: int) -> Batch:
+    """Read the needed columns of a batch.
+
+    Parameters
+    ----------
+    batch : mapping, Arrow table or record batch, pandas or polars data frame
+        The rows.
+    needed : mapping of column to query name
+        Numeric columns, each with a query that needs it.
+    id, time : str or None
+        Names of the id and time columns. Without an id column, rows are called by their ordinals.
+    ordinal : int
+        Ordinal of the last row before this batch.
+    """
+    names = _names(batch)
+    wanted = {column: f"needed by query {query!r}" for column, query in needed.items()}
+    if id is not None:
+        wanted.setdefault(id, "the id column")
+    if time is not None:
+        wanted.setdefault(time, "the time column")
+    for column, why in wanted.items():
+        if column not in names:
+            have = ", ".join(map(str, names)) or "none"
+            hint = nearest_name(column, [str(name) for name in names])
+            raise DataError(f"batch: column {column!r} ({why}) is missing; columns are {have}{hint}")
+    raw = {column: _column(batch, column) for column in wanted}
+    rows = _rows(batch, raw)
+    columns = [_numeric(column, raw[column]) for column in needed]
+    ids = np.arange(ordinal + 1, ordinal + rows + 1) if id is None else as_ids(id, raw[id])
+    times, kind = (None, None) if time is None else _times(time, raw[time])
+    return Batch(rows, columns, ids, times, kind)
+
+
+def _names(batch: Any) -> list[str]:
+    if isinstance(batch, Mapping):
+        return list(batch)
+    if hasattr(batch, "schema") and hasattr(batch, "column_names"):
+        return list(batch.column_names)
+    if hasattr(batch, "columns") and hasattr(batch, "__getitem__"):
+        return list(batch.columns)
+    raise DataError(
+        f"batch: expected a dict of arrays, an Arrow table, a pandas or a polars data frame, got {type(batch).__name__}"
+    )
+
+
+def _column(batch: Any, name: str) -> Any:
+    column = batch[name]
+    kind = type(column).__module__.partition(".")[0]
+    if kind == "pandas":
+        dtype = column.dtype
+        return column.to_numpy() if isinstance(dtype, np.dtype) else column.array.__arrow_array__()
+    if kind == "polars":
+        column = column.to_arrow()
+        kind = "pyarrow"
+    if kind == "pyarrow":
+        import pyarrow as pa
+
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(column, str) or not hasattr(column, "__len__"):
+        raise DataError(f"batch: column {name!r}: expected an array, got {column!r}")
+    return column
+
+
+def _rows(batch: Any, raw: Mapping[str, Any]) -> int:
+    lengths = {column: len(values) for column, values in raw.items()}
+    if not lengths:
+        return len(batch) if not isinstance(batch, Mapping) else len(next(iter(batch.values()), ()))
+    first = next(iter(lengths))
+    for column, length in lengths.items():
+        if length != lengths[first]:
+            raise DataError(
+                f"batch: column {column!r} has {length} rows but {first!r} has {lengths[first]};"
+                " all columns need the same length"
+            )
+    return lengths[first]
+
+
+def _numeric(name: str, values: Any) -> np.ndarray:
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        if values.ndim != 1:
+            raise DataError(f"batch: column {name!r}: expected one dimension, got shape {values.shape}")
+        return values.astype(np.float64, copy=False)
+    array = _arrow(name, values)
+    import pyarrow as pa
+
+    kind = array.type
+    if pa.types.is_null(kind):
+        return np.full(len(array), np.nan)
+    if pa.types.is_decimal(kind) or pa.types.is_float16(kind) or pa.types.is_boolean(kind):
+        array = array.cast(pa.float64())
+    elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        raise DataError(f"batch: column {name!r} is {kind}; expected numbers")
+    numbers: np.ndarray = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    return numbers
+
+
+def _arrow(name: str, values: Any) -> Any:
+    """Return values as an Arrow array."""
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array):
+        return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    try:
+        return pa.array(values, from_pandas=isinstance(values, np.ndarray) and values.dtype == object)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"batch: column {name!r}: expected values of one type ({reason})") from None
+
+
+def as_ids(name: str, values: Any) -> Any:
+    """Return ids as NumPy numbers where they are numbers, else as an Arrow array; null ids are refused."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return _whole(values)
+    array = _arrow(name, values)
+    if array.null_count:
+        raise DataError(f"batch: id column {name!r} has {array.null_count} nulls; every row needs an id")
+    import pyarrow as pa
+
+    if pa.types.is_integer(array.type):
+        return _whole(array.to_numpy(zero_copy_only=False))
+    if pa.types.is_floating(array.type):
+        return array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    if len(array) == 0 and pa.types.is_null(array.type):
+        return np.empty(0, np.int64)
+    if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
+        return array.cast(pa.string())
+    return array
+
+
+def _whole(values: np.ndarray) -> np.ndarray:
+    if values.dtype == np.uint64 and values.size and values.max() > np.uint64(2**63 - 1):
+        return values
+    return values.astype(np.int64, copy=False)
+
+
+def _times(name: str, values: Any) -> tuple[np.ndarray, str]:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
+        times = values.astype(np.float64, copy=False)
+    else:
+        array = _arrow(name, values)
+        import pyarrow as pa
+
+        if array.null_count:
+            raise DataError(f"batch: time column {name!r} has {array.null_count} nulls; every row needs a time")
+        if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
+            try:
+                stamps = array.cast(pa.timestamp("ns", getattr(array.type, "tz", None)))
+            except pa.ArrowInvalid:
+                raise DataError(f"batch: time column {name!r} has a time outside the years 1678 to 2261") from None
+            return stamps.cast(pa.int64()).to_numpy(zero_copy_only=False), NANOSECONDS
+        if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)) and len(array):
+            raise DataError(f"batch: time column {name!r} is {array.type}; expected timestamps or numbers (seconds)")
+        times = np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+    if not np.isfinite(times).all():
+        raise DataError(f"batch: time column {name!r} has a value that is no finite number; every row needs a time")
+    return times, SECONDS
+
+
+def moment(place: str, time: Any) -> tuple[float, str]:
+    """Return a single time as a number, and its kind."""
+    if isinstance(time, bool) or time is None:
+        raise DataError(f"{place}: expected a timestamp or a number (seconds), got {time!r}")
+    if isinstance(time, int | float | np.integer | np.floating):
+        if not np.isfinite(time):
+            raise DataError(f"{place}: expected a finite number, got {time!r}")
+        return float(time), SECONDS
+    try:
+        if isinstance(time, datetime.datetime) and time.tzinfo is not None:
+            time = time.astimezone(datetime.UTC).replace(tzinfo=None)
+        stamp = np.datetime64(time, "ns")
+    except (ValueError, TypeError):
+        raise DataError(f"{place}: expected a timestamp or a number (seconds), got {time!r}") from None
+    if np.isnat(stamp):
+        raise DataError(f"{place}: expected a timestamp or a number (seconds), got {time!r}")
+    return int(stamp.astype(np.int64)), NANOSECONDS

@@ -1,0 +1,1 @@
+"""Generated data, the papers' experiments and the peers."""

@@ -1,0 +1,117 @@
+"""Runs experiments one after the other: measure, print, keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from topwatch import plan
+from topwatch.bench import machine, measure, plots, report, sigmod2006, verdicts
+from topwatch.errors import QueryError, nearest_name
+
+BENCHES = {"sigmod2006": sigmod2006}
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+
+
+def listing() -> str:
+    """Return all benches with their experiments.
+
+    >>> print(listing())
+    sigmod2006: defaults, k, d, N, r, Q, cells, scores
+    """
+    lines = []
+    for name, bench in BENCHES.items():
+        experiments = bench.experiments(bench.SCALES["tiny"])
+        lines.append(f"{name}: {', '.join(experiment.name for experiment in experiments)}")
+    return "\n".join(lines)
+
+
+def run(names: Sequence[str], scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress) -> bool:
+    """Run benches, all when none is named; return whether the algorithms agreed everywhere."""
+    _check("bench", names, BENCHES)
+    chosen = [BENCHES[name] for name in names or BENCHES]
+    known = [experiment.name for bench in chosen for experiment in bench.experiments(bench.SCALES[scale])]
+    _check("only", only, known)
+    out.mkdir(parents=True, exist_ok=True)
+    screen = report.console()
+    screen.print(machine.legend())
+    screen.print(report.METHOD)
+    with progress("compiling", 1) as advance:
+        measure.warm_up()
+        advance(1)
+    return all([_run(name, scale, only, out, seed, progress, screen) for name in names or BENCHES])
+
+
+def _run(
+    name: str, scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, screen: Console
+) -> bool:
+    bench = BENCHES[name]
+    size = bench.SCALES[scale]
+    measured: dict[measure.Setting, measure.Point] = {}
+    judged: list[verdicts.Verdict] = []
+    wrong = 0
+    for experiment in bench.experiments(size):
+        if only and experiment.name not in only:
+            continue
+        settings = [setting for setting in experiment.settings if setting not in measured]
+        total = sum(len(_algorithms(setting)) for setting in settings)
+        with progress(f"{name} {experiment.name}", total) as advance:
+            for setting in settings:
+                measured[setting] = measure.measure(setting, _algorithms(setting), seed, size.budget, advance)
+        points = [measured[setting] for setting in experiment.settings]
+        found = verdicts.judge(experiment, points) if size.judged else []
+        judged += found
+        report.print_experiment(screen, experiment, points, found)
+        errors = _disagreements(points)
+        wrong += len(errors)
+        for error in errors:
+            screen.print(Text(error, style="bold white on red"))
+        about = {
+            "bench": name,
+            "experiment": experiment.name,
+            "title": experiment.title,
+            "scale": scale,
+            "seed": seed,
+            "machine": machine.describe(),
+            "method": " ".join(report.METHOD.split()),
+            "disagreements": errors,
+        }
+        stem = f"{name}-{scale}-{experiment.name}"
+        report.write_json(out / f"{stem}.json", about, points, found)
+        plots.draw(out / f"{stem}.png", experiment, points)
+    missed = sum(not verdict.met for verdict in judged)
+    if judged:
+        screen.print(f"{name}: {len(judged) - missed} of {len(judged)} targets met. Results are in {out}.")
+    else:
+        screen.print(f"{name}: at this scale no target is judged. Results are in {out}.")
+    return wrong == 0
+
+
+def _algorithms(setting: measure.Setting) -> list[str]:
+    """All; where the grid is what varies, those that have one, and the baseline."""
+    names = measure.algorithms()
+    if not setting.cells_for_all:
+        return names
+    return [n for n in names if n == report.BASELINE or (n in plan.ALGORITHMS and "cells" in plan.ALGORITHMS[n].options)]
+
+
+def _disagreements(points: Iterable[measure.Point]) -> list[str]:
+    found = []
+    for point in points:
+        where = measure.disagreement(point)
+        if where:
+            found.append(f"ANSWERS DIFFER {where}, at {point.setting}")
+    return found
+
+
+def _check(field: str, names: Iterable[str], known: Iterable[str]) -> None:
+    known = list(dict.fromkeys(known))
+    for name in names:
+        if name not in known:
+            hint = nearest_name(name, known)
+            raise QueryError(f"{field}: {name!r} is not known; accepted are {', '.join(known)}{hint}")

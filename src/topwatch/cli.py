@@ -1,0 +1,115 @@
+"""The command line: parse, call, print. What a command needs is imported inside it, so that ``--help`` is instant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from topwatch import __version__
+from topwatch.errors import TopwatchError
+
+INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="topwatch", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Keep standing top-k queries over streams up to date."""
+
+
+@cli.command()
+@click.argument("kind", type=click.Choice(["ind", "ant", "cor", "clustered"]))
+@click.option("--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="How many rows.")
+@click.option("--dims", type=click.IntRange(min=1), default=4, show_default=True, help="How many columns x1 .. xd.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same rows.")
+@click.option("--out", required=True, help="A .parquet, .csv or .arrow file; - is CSV on standard output.")
+@click.option("--force", is_flag=True, help="Replace the file if there is one.")
+def generate(kind: str, rows: int, dims: int, seed: int, out: str, force: bool) -> None:
+    """Write generated rows: independent, anti-correlated, correlated or clustered.
+
+    Columns are id (1, 2, 3 ...) and x1 .. xd, values in [0, 1].
+    """
+    from topwatch.bench import files
+
+    target = sys.stdout.buffer if out == "-" else Path(out)
+    # A bar among rows on the same screen helps nobody.
+    visible = sys.stderr.isatty() and not (out == "-" and sys.stdout.isatty())
+    with _progress(f"generate {kind}", rows, visible) as advance:
+        files.write(target, kind, rows, dims, seed, force=force, progress=advance)
+    if isinstance(target, Path):
+        click.echo(f"{out}: {rows:,} rows of {kind}, {dims} columns, seed {seed}")
+
+
+@cli.command()
+@click.option("--kind", type=click.Choice(["ind", "ant", "cor", "clustered"]), default="ind", show_default=True)
+@click.option("--rows", type=click.IntRange(min=1), help="Stop after so many rows.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Stop after so many seconds.")
+@click.option("--rate", type=click.FloatRange(min=1), help="Rows per second; as fast as it goes when left out.")
+@click.option("--window", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many rows count.")
+@click.option("--algorithm", default="auto", show_default=True, help="What serves the queries, for example sma.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same rows.")
+def demo(
+    kind: str, rows: int | None, seconds: float | None, rate: float | None, window: int, algorithm: str, seed: int
+) -> None:
+    """Watch a generated stream with ten standing queries.
+
+    In a terminal it fills the screen until Ctrl-C, --rows or --seconds ends it. In a pipe or a log it prints a line a
+    second, for ten seconds when nothing else is said.
+    """
+    from topwatch.bench import generators
+    from topwatch.live import demo as view
+
+    parts = generators.stream(kind, 4, seed, batch=4 * generators.BLOCK, rows=rows)
+    batches = ({f"x{i}": column for i, column in enumerate(part, 1)} for part in parts)
+    title = f"demo: 10 queries over the last {window:,} rows of {kind}, seed {seed}"
+    view.show(batches, title, window, algorithm, rate, seconds, endless=rows is None)
+
+
+@contextmanager
+def _progress(title: str, total: int, visible: bool) -> Iterator[Callable[[int], None]]:
+    if not visible:
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+def main() -> NoReturn:
+    """Run the command line; an error is one line on standard error and exit code 2."""
+    try:
+        # click returns the code of --help and --version instead of raising it in this mode
+        sys.exit(cli.main(standalone_mode=False) or 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(2)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "topwatch"
+        _fail(f"{error.format_message()} See {command} --help.")
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except TopwatchError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename or 'output'}: {error.strerror or error}")
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("topwatch: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo("topwatch: " + " ".join(message.split()), err=True)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

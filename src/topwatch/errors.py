@@ -1,0 +1,32 @@
+"""The errors a user can meet: each message is one line that names the field, what it got and what it accepts."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TopwatchError(Exception):
+    """Base of all errors that topwatch raises on purpose."""
+
+
+class QueryError(TopwatchError, ValueError):
+    """A query, a window or an option that makes no sense."""
+
+
+class DataError(TopwatchError, ValueError):
+    """A batch that cannot be used: a missing or non-numeric column, a decreasing time."""
+
+
+class PlanError(TopwatchError, ValueError):
+    """An algorithm that cannot serve the query it was asked for."""
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the known name nearest to a misspelt one, or an empty string.
+
+    >>> nearest_name("byts", ["bytes", "packets"])
+    "; did you mean 'bytes'?"
+    """
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

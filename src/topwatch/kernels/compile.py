@@ -1,0 +1,149 @@
+"""How kernels are compiled: the options, the cache and the notice stand here and nowhere else.
+
+Numba's own cache looks at the file of a function, not at the helpers it imports, and runs stale code after an edit
+there. So the cache directory is named after a hash of all sources that hold kernels.
+
+``fastmath`` is never used: it breaks comparisons with NaN, and fused operations would make scores differ from the
+oracle's in the last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numba.core import event, types
+from numba.core.cgutils import raw_memmove
+from numba.extending import intrinsic
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+COMPILED = not numba.config.DISABLE_JIT
+
+# A zero with a type: a literal one would compile every function that it is passed to once more.
+ZERO = cast(int, np.int64(0))
+
+logger = logging.getLogger("topwatch")
+
+
+def _sources_hash() -> str:
+    package = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256(f"numba {numba.__version__}".encode())
+    for folder in ("kernels", "structures", "algorithms"):
+        for path in sorted((package / folder).rglob("*.py")):
+            digest.update(path.relative_to(package).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_directory() -> str | None:
+    """Return a writable directory for this version of the sources, or None where nothing can be written."""
+    version = _sources_hash()
+    roots = [
+        os.environ.get("TOPWATCH_CACHE_DIR"),
+        os.environ.get("XDG_CACHE_HOME") and os.path.join(os.environ["XDG_CACHE_HOME"], "topwatch"),
+        os.path.join(os.path.expanduser("~"), ".cache", "topwatch"),
+        os.path.join(tempfile.gettempdir(), f"topwatch-cache-{getattr(os, 'getuid', lambda: 0)()}"),
+    ]
+    for root in roots:
+        if not root:
+            continue
+        path = os.path.join(root, f"kernels-{version}")
+        try:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            tempfile.TemporaryFile(dir=path).close()
+        except OSError:
+            continue
+        return path
+    return None
+
+
+CACHE_DIRECTORY = _cache_directory() if COMPILED else None
+
+
+def kernel(function: F) -> F:
+    """Compile a function that Python calls; like all kernels lazily, with the options that stand here."""
+    return _compile(function)
+
+
+def inner(function: F) -> F:
+    """Compile a function that only other kernels call: without the wrapper that takes Python's arguments apart."""
+    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def leaf(function: F) -> F:
+    """Compile an inner function that makes no arrays, without reference counts: they cost more than a row's work."""
+    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+
+
+def inlined(function: F) -> F:
+    """Compile a small leaf into its callers: a structure of many arrays is not copied for each call then."""
+    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)
+
+
+def _compile(function: F, **more: bool) -> F:
+    if not COMPILED:
+        return function
+    # Numba reads the directory when the function is decorated; another library's kernels keep their own.
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = CACHE_DIRECTORY or ""
+    try:
+        compiled = numba.njit(cache=CACHE_DIRECTORY is not None, error_model="numpy", nogil=True, **more)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+    return compiled
+
+
+class _Notice(event.Listener):  # type: ignore[misc]
+    """Says once per process that kernels are being compiled: the first use takes a while, later ones do not."""
+
+    def __init__(self) -> None:
+        self.said = False
+
+    def on_start(self, occurred: Any) -> None:
+        function = occurred.data.get("dispatcher")
+        if not self.said and getattr(function, "__module__", "").startswith("topwatch."):
+            self.said = True
+            logger.warning(
+                "compiling kernels for this machine: once, up to a minute; later starts take them from a cache"
+            )
+
+    def on_end(self, occurred: Any) -> None:
+        pass
+
+
+if COMPILED:
+    event.register("numba:compile", _Notice())
+
+    @intrinsic
+    def _memmove(typing: Any, array: Any, to: Any, start: Any, count: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = signature.args[0]
+            data = context.make_array(kind)(context, builder, arguments[0]).data
+            size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+            raw_memmove(
+                builder, builder.gep(data, [arguments[1]]), builder.gep(data, [arguments[2]]), arguments[3], size
+            )
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64, types.int64, types.int64), build
+
+    @inlined
+    def move(array: np.ndarray, to: int, start: int, count: int) -> None:
+        """Move ``count`` items inside an array; the two places may overlap."""
+        if count > 0:
+            _memmove(array, to, start, count)
+
+else:
+
+    def move(array: np.ndarray, to: int, start: int, count: int) -> None:
+        """Move ``count`` items inside an array; the two places may overlap."""
+        if count > 0:
+            array[to : to + count] = array[start : start + count].copy()

@@ -1,0 +1,260 @@
+"""The loop that all top-k algorithms share: arrivals to the queries they concern, expiries, judgements, changes.
+
+What differs between the algorithms is data: which rows a run keeps (:class:`Runs`), how an arrival finds its queries
+(influence lists, or a fused scan when there are none) and how a starving run is filled (a walk over the cells when rows
+are kept by cell, else a scan of the window).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topwatch.kernels.cells import locate
+from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf
+from topwatch.kernels.influence import Influence, move_level
+from topwatch.kernels.route import FILLS, HITS, Hits, Index, new_hits, route_by_lists, route_by_scan
+from topwatch.kernels.rows import Log, Rows, Step, with_room
+from topwatch.kernels.runs import FAR, Answers, Runs, admit, expire, remove, report
+from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, score_row
+from topwatch.kernels.select import fill_by_scan
+from topwatch.kernels.walk import fill_by_walk, link, unlink
+
+HIT, STALE, OLDEST = range(3)  # where the loop stands: next hit, stale queries, oldest row in any run
+
+
+@kernel
+def drive(
+    rows: Rows, table: Queries, runs: Runs, answers: Answers, index: Index, step: Step, log: Log, counters: Ints
+) -> tuple[Log, Influence]:
+    """Take a step: returns the log and the influence lists, which may have moved to larger arrays."""
+    hits = new_hits(len(runs.bar))
+    stale = np.empty(len(runs.bar), np.int64)  # queries whose answers may have changed
+    here = np.zeros(4, np.int64)
+    begin(runs, answers, stale, here)
+    arrivals = len(step.arrived)
+    judgements = len(step.at)
+    block = BLOCK
+    i = ZERO
+    j = ZERO
+    while True:
+        stop = min(arrivals, i + block)
+        if not _route(table, runs.bar, rows.columns, index, step.arrived, i, stop, hits, counters):
+            block = max(1, block // 4)
+            continue
+        block = min(BLOCK, 2 * block)
+        here[HIT] = 0
+        fell = False
+        while not fell:
+            until = min(stop, step.arrivals[j]) if j < judgements else stop
+            take_in(rows, table, runs, answers, index, step.arrived, i, until, hits, stale, here, counters)
+            i = until
+            if j == judgements or step.arrivals[j] > i:
+                break  # the block is used up
+            let_go(rows, table, runs, answers, index, step, j, stale, here)
+            t = ZERO
+            while t < here[STALE]:
+                t = judge(rows, table, runs, answers, index, stale, t, here[STALE], step.at[j], log)
+                if t == here[STALE]:
+                    break
+                # This query cannot be reported yet: its run starves, its lists lag behind, or the log is full.
+                q = stale[t]
+                if runs.size[q] < table.k[q] and runs.whole[q] == 0:
+                    before = runs.bar[q]
+                    _fill(rows, table, runs, index, q, step.heads[j + 1], step.moment[j], here, counters)
+                    # Rows routed ahead with the old bar must be looked at again when it fell.
+                    fell = fell or runs.bar[q] < before
+                index = _level(index, table, q, runs.bar[q])
+                log = with_room(log, 2 * table.k[q])
+            here[STALE] = 0
+            j += 1
+        if i == arrivals and j == judgements:
+            return log, index.influence
+
+
+@leaf
+def begin(runs: Runs, answers: Answers, stale: Ints, here: Ints) -> None:
+    """Find the oldest row in any run, and the queries that were touched since the last judgement."""
+    here[OLDEST] = FAR
+    for q in range(len(runs.bar)):
+        here[OLDEST] = min(here[OLDEST], runs.oldest[q])
+        if answers.stale[q] == 1:
+            stale[here[STALE]] = q
+            here[STALE] += 1
+
+
+@leaf
+def _route(
+    table: Queries,
+    bars: Floats,
+    columns: Floats,
+    index: Index,
+    slots: Ints,
+    start: int,
+    stop: int,
+    hits: Hits,
+    counters: Ints,
+) -> bool:
+    hits.size[0] = 0
+    if start == stop:
+        return True
+    if index.listed:
+        return route_by_lists(table, bars, columns, index, slots, start, stop, hits, counters)
+    return route_by_scan(table, bars, columns, slots, start, stop, hits, counters)
+
+
+@leaf
+def take_in(
+    rows: Rows,
+    table: Queries,
+    runs: Runs,
+    answers: Answers,
+    index: Index,
+    slots: Ints,
+    start: int,
+    stop: int,
+    hits: Hits,
+    stale: Ints,
+    here: Ints,
+    counters: Ints,
+) -> None:
+    """Let arrivals into their cells and into the runs whose bar they reach."""
+    if index.walked:
+        for r in range(start, stop):
+            link(index.points, slots[r], locate(index.cells, rows.columns, slots[r]))
+    h = here[HIT]
+    while h < hits.size[0] and hits.row[h] < stop:
+        q = hits.query[h]
+        if hits.key[h] >= runs.bar[q]:
+            slot = slots[hits.row[h]]
+            rank = admit(runs, q, table.k[q], hits.key[h], rows.seq[slot], slot)
+            counters[HITS] += 1
+            here[OLDEST] = min(here[OLDEST], rows.seq[slot])
+            if rank < table.k[q]:
+                _mark(answers, q, stale, here)
+        h += 1
+    here[HIT] = h
+
+
+@leaf
+def let_go(
+    rows: Rows,
+    table: Queries,
+    runs: Runs,
+    answers: Answers,
+    index: Index,
+    step: Step,
+    j: int,
+    stale: Ints,
+    here: Ints,
+) -> None:
+    """Take out what has expired before a judgement, and put the queries to be judged in order."""
+    if rows.fifo:
+        head = step.heads[j + 1]
+        if index.walked:
+            for ordinal in range(step.heads[j], head):
+                unlink(index.points, ordinal & rows.mask)
+        if here[OLDEST] < head:
+            here[OLDEST] = FAR
+            for q in range(len(runs.bar)):
+                if runs.oldest[q] < head:
+                    rank = expire(runs, q, head)
+                    if rank < table.k[q]:
+                        _mark(answers, q, stale, here)
+                here[OLDEST] = min(here[OLDEST], runs.oldest[q])
+    else:
+        first = step.expiries[j - 1] if j > 0 else 0
+        for e in range(first, step.expiries[j]):
+            _withdraw(table, rows, runs, answers, index, step.expired[e], stale, here)
+    n = here[STALE]
+    if n > 32:
+        n = 0
+        for q in range(len(runs.bar)):
+            stale[n] = q
+            n += answers.stale[q]
+    else:
+        for i in range(1, n):
+            q = stale[i]
+            place = i
+            while place > 0 and stale[place - 1] > q:
+                stale[place] = stale[place - 1]
+                place -= 1
+            stale[place] = q
+
+
+@leaf
+def judge(
+    rows: Rows,
+    table: Queries,
+    runs: Runs,
+    answers: Answers,
+    index: Index,
+    stale: Ints,
+    start: int,
+    stop: int,
+    at: int,
+    log: Log,
+) -> int:
+    """Report stale queries one after the other; return the place of the first that needs something before it can be."""
+    for t in range(start, stop):
+        q = stale[t]
+        if runs.size[q] < table.k[q] and runs.whole[q] == 0:
+            return t
+        if index.listed and runs.room[q] > runs.target[q] and runs.bar[q] > index.influence.level[q]:
+            return t
+        if log.size[0] + 2 * table.k[q] > len(log.key):
+            return t
+        report(answers, runs, rows, q, table.k[q], at, log)
+    return stop
+
+
+@leaf
+def _fill(
+    rows: Rows, table: Queries, runs: Runs, index: Index, q: int, head: int, moment: int, here: Ints, counters: Ints
+) -> None:
+    """Compute a starving run from scratch."""
+    counters[FILLS] += 1
+    if index.walked:
+        fill_by_walk(table, q, rows, index.cells, index.reach, index.points, runs, counters)
+    else:
+        fill_by_scan(table, q, rows, head, moment, runs)
+    here[OLDEST] = min(here[OLDEST], runs.oldest[q])
+
+
+@inner
+def _level(index: Index, table: Queries, q: int, bar: float) -> Index:
+    """Bring the influence lists up to a query's new bar."""
+    if not index.listed:
+        return index
+    influence = move_level(index.influence, index.cells, index.reach, table, q, bar)
+    return Index(index.cells, index.reach, influence, index.points, index.listed, index.walked, index.linear)
+
+
+@inlined
+def _mark(answers: Answers, q: int, stale: Ints, here: Ints) -> None:
+    """Note that a query's answer may have changed."""
+    if answers.stale[q] == 0:
+        answers.stale[q] = 1
+        stale[here[STALE]] = q
+        here[STALE] += 1
+
+
+@leaf
+def _withdraw(
+    table: Queries, rows: Rows, runs: Runs, answers: Answers, index: Index, slot: int, stale: Ints, here: Ints
+) -> None:
+    """Take a row that was replaced or deleted out of the runs that hold it."""
+    if index.walked:
+        unlink(index.points, slot)
+    first = ZERO
+    number = len(runs.bar)
+    if index.listed:
+        cell = locate(index.cells, rows.columns, slot)
+        first = index.influence.first[cell]
+        number = index.influence.size[cell]
+    for place in range(number):
+        q = index.influence.pool[first + place] if index.listed else place
+        key = score_row(table, q, rows.columns, slot)
+        if key >= runs.bar[q]:
+            rank = remove(runs, q, key, rows.seq[slot])
+            if 0 <= rank < table.k[q]:
+                _mark(answers, q, stale, here)

@@ -1,0 +1,260 @@
+"""Scores of rows, of runs of rows and upper bounds over boxes.
+
+All kernels rank by a *key*: larger is better. A distance's key is its negative. The order of operations is that of
+:meth:`topwatch.scoring.Score.evaluate`, so keys agree bit for bit wherever they are computed; and since every step
+rounds monotonically, a box's bound is never below the key of a row inside it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topwatch.kernels.compile import inlined, leaf
+
+LINEAR, PRODUCT, QUADRATIC, DISTANCE, EXPR = range(5)
+CONST, COLUMN, ADD, SUB, MUL, DIV, POW, NEG = range(8)
+STACK = 80
+BLOCK = 512
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Queries(NamedTuple):
+    """The query table as kernels see it; one row per query, unused columns of the matrices are padding."""
+
+    kind: Ints
+    terms: Ints
+    column: Ints  # (queries, terms): column of the window
+    value: Floats  # (queries, terms): coefficient
+    rising: Ints  # (queries, terms): for expr, +1 rises and -1 falls along the column
+    first: Ints  # expr: first instruction
+    steps: Ints  # expr: number of instructions
+    op: Ints
+    argument: Floats
+    ranges: Ints  # number of where ranges
+    where_column: Ints
+    where_low: Floats
+    where_high: Floats
+    k: Ints
+    floor: Floats  # the least key a row of the answer may have
+    values: Floats  # room for an expression's inputs
+    stack: Floats  # room for its results on the way
+    keys: Floats  # room for the keys of a block
+
+
+@inlined
+def score_row(table: Queries, q: int, columns: Floats, slot: int) -> float:
+    """Return the key of one row; NaN where a value is missing."""
+    kind = table.kind[q]
+    n = table.terms[q]
+    if kind == LINEAR:
+        total = table.value[q, 0] * columns[table.column[q, 0], slot]
+        for i in range(1, n):
+            total += table.value[q, i] * columns[table.column[q, i], slot]
+        return total
+    return _score_other(table, q, columns, slot)
+
+
+@leaf
+def _score_other(table: Queries, q: int, columns: Floats, slot: int) -> float:
+    kind = table.kind[q]
+    n = table.terms[q]
+    total = 0.0
+    for i in range(n):
+        x = columns[table.column[q, i], slot]
+        a = table.value[q, i]
+        if kind == DISTANCE:
+            part = (x - a) * (x - a)
+        elif kind == PRODUCT:
+            part = a + x
+        elif kind == QUADRATIC:
+            part = a * (x * x)
+        else:
+            part = x
+            table.values[i] = x
+            if np.isnan(x):
+                return np.nan
+        if i == 0:
+            total = part
+        elif kind == PRODUCT:
+            total *= part
+        else:
+            total += part
+    if kind == DISTANCE:
+        return -np.sqrt(total)
+    return _run_program(table, q) if kind == EXPR else total
+
+
+@leaf
+def _run_program(table: Queries, q: int) -> float:
+    """Run an expression's postfix program over ``table.values``."""
+    stack = table.stack
+    top = -1
+    first = table.first[q]
+    for i in range(first, first + table.steps[q]):
+        op = table.op[i]
+        if op == CONST:
+            top += 1
+            stack[top] = table.argument[i]
+        elif op == COLUMN:
+            top += 1
+            stack[top] = table.values[int(table.argument[i])]
+        elif op == NEG:
+            stack[top] = -stack[top]
+        else:
+            right = stack[top]
+            top -= 1
+            if op == ADD:
+                stack[top] = stack[top] + right
+            elif op == SUB:
+                stack[top] = stack[top] - right
+            elif op == MUL:
+                stack[top] = stack[top] * right
+            elif op == DIV:
+                stack[top] = stack[top] / right
+            else:
+                stack[top] = stack[top] ** right
+    return stack[0]
+
+
+@inlined
+def inside(table: Queries, q: int, columns: Floats, slot: int) -> bool:
+    """Tell whether a row lies in the query's where ranges; a missing value lies in none."""
+    for i in range(table.ranges[q]):
+        x = columns[table.where_column[q, i], slot]
+        if not (table.where_low[q, i] <= x <= table.where_high[q, i]):
+            return False
+    return True
+
+
+@leaf
+def score_run(table: Queries, q: int, columns: Floats, start: int, out: Floats) -> None:
+    """Fill ``out`` with the keys of the rows in consecutive slots from ``start``."""
+    kind = table.kind[q]
+    column = table.column[q]
+    value = table.value[q]
+    n = table.terms[q]
+    stop = start + len(out)
+    if kind == EXPR:
+        for i in range(len(out)):
+            out[i] = score_row(table, q, columns, start + i)
+        return
+    for t in range(n):
+        x = columns[column[t], start:stop]
+        a = value[t]
+        if kind == LINEAR:
+            if t == 0:
+                for i in range(len(out)):
+                    out[i] = a * x[i]
+            else:
+                for i in range(len(out)):
+                    out[i] += a * x[i]
+        elif kind == DISTANCE:
+            if t == 0:
+                for i in range(len(out)):
+                    out[i] = (x[i] - a) * (x[i] - a)
+            else:
+                for i in range(len(out)):
+                    out[i] += (x[i] - a) * (x[i] - a)
+        elif kind == PRODUCT:
+            if t == 0:
+                for i in range(len(out)):
+                    out[i] = a + x[i]
+            else:
+                for i in range(len(out)):
+                    out[i] *= a + x[i]
+        elif t == 0:
+            for i in range(len(out)):
+                out[i] = a * (x[i] * x[i])
+        else:
+            for i in range(len(out)):
+                out[i] += a * (x[i] * x[i])
+    if kind == DISTANCE:
+        for i in range(len(out)):
+            out[i] = -np.sqrt(out[i])
+
+
+@leaf
+def count_run(table: Queries, q: int, columns: Floats, start: int, bar: float, out: Floats) -> int:
+    """Count the rows in consecutive slots from ``start`` whose key reaches ``bar``; ``out`` is room for keys.
+
+    The common case, a linear score of up to four columns, is one fused loop that stores nothing: ``out`` then holds
+    no keys.
+    """
+    n = table.terms[q]
+    hits = 0
+    size = len(out)
+    stop = start + size
+    if table.kind[q] == LINEAR and n <= 4:
+        w = table.value[q]
+        x = columns[table.column[q, 0], start:stop]
+        a = w[0]
+        if n == 1:
+            for i in range(size):
+                hits += int(a * x[i] >= bar)
+            return hits
+        y = columns[table.column[q, 1], start:stop]
+        b = w[1]
+        if n == 2:
+            for i in range(size):
+                hits += int(a * x[i] + b * y[i] >= bar)
+            return hits
+        z = columns[table.column[q, 2], start:stop]
+        c = w[2]
+        if n == 3:
+            for i in range(size):
+                hits += int(a * x[i] + b * y[i] + c * z[i] >= bar)
+            return hits
+        u = columns[table.column[q, 3], start:stop]
+        d = w[3]
+        for i in range(size):
+            hits += int(a * x[i] + b * y[i] + c * z[i] + d * u[i] >= bar)
+        return hits
+    score_run(table, q, columns, start, out)
+    for i in range(size):
+        hits += int(out[i] >= bar)
+    return hits
+
+
+@inlined
+def upper_bound(table: Queries, q: int, low: Floats, high: Floats) -> float:
+    """Return a key that no row with term values in the box [low, high] exceeds."""
+    kind = table.kind[q]
+    n = table.terms[q]
+    total = 0.0
+    if kind == EXPR:
+        for i in range(n):
+            table.values[i] = high[i] if table.rising[q, i] > 0 else low[i]
+        total = _run_program(table, q)
+    elif kind == PRODUCT:
+        least = table.value[q, 0] + low[0]
+        total = table.value[q, 0] + high[0]
+        for i in range(1, n):
+            a = table.value[q, i] + low[i]
+            b = table.value[q, i] + high[i]
+            w, x, y, z = least * a, least * b, total * a, total * b
+            least = min(min(w, x), min(y, z))
+            total = max(max(w, x), max(y, z))
+            if np.isnan(w) or np.isnan(x) or np.isnan(y) or np.isnan(z):
+                return np.inf
+    else:
+        for i in range(n):
+            a = table.value[q, i]
+            if kind == LINEAR:
+                part = a * high[i] if a >= 0 else a * low[i]
+            elif kind == DISTANCE:
+                x = min(max(a, low[i]), high[i]) - a
+                part = x * x
+            else:
+                far = max(low[i] * low[i], high[i] * high[i])
+                near = 0.0 if low[i] <= 0 <= high[i] else min(low[i] * low[i], high[i] * high[i])
+                part = a * far if a >= 0 else a * near
+            total = part if i == 0 else total + part
+        if kind == DISTANCE:
+            total = -np.sqrt(total)
+    # Infinity minus infinity: nothing is known, so nothing is excluded.
+    return np.inf if np.isnan(total) else total

@@ -1,0 +1,62 @@
+"""A query's best rows by a vectorised scan of the window: the computation from scratch that needs no index."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topwatch.kernels.compile import ZERO, inlined, leaf
+from topwatch.kernels.rows import Rows, alive
+from topwatch.kernels.runs import Runs, cut, form_band, insert
+from topwatch.kernels.scoring import BLOCK, LINEAR, Queries, count_run, inside, score_run
+
+
+@inlined
+def start_filling(runs: Runs, q: int) -> None:
+    """Empty a run before a computation from scratch."""
+    runs.size[q] = 0
+    runs.bar[q] = -np.inf
+    runs.whole[q] = 1
+    runs.oldest[q] = np.int64(2**62)
+
+
+@inlined
+def offer(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
+    """Take a candidate into a run that is being filled; from ``target`` rows on, the last one falls out."""
+    insert(runs, q, key, seq, slot)
+    if runs.size[q] >= runs.target[q]:
+        cut(runs, q, runs.target[q])
+
+
+@leaf
+def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, runs: Runs) -> None:
+    """Fill a run with the best ``target`` rows that are live at a moment (ordinals ``head`` to ``moment``)."""
+    start_filling(runs, q)
+    if not rows.fifo:
+        _scan(table, q, rows, ZERO, len(rows.seq), moment, runs)
+    elif moment >= head:
+        a = head & rows.mask
+        b = (moment & rows.mask) + 1
+        if a < b:
+            _scan(table, q, rows, a, b, moment, runs)
+        else:
+            _scan(table, q, rows, a, rows.mask + 1, moment, runs)
+            _scan(table, q, rows, ZERO, b, moment, runs)
+    if runs.banded:
+        form_band(runs, q)
+
+
+@leaf
+def _scan(table: Queries, q: int, rows: Rows, start: int, stop: int, moment: int, runs: Runs) -> None:
+    fused = table.kind[q] == LINEAR and table.terms[q] <= 4
+    while start < stop:
+        size = min(BLOCK, stop - start)
+        out = table.keys[:size]
+        if count_run(table, q, rows.columns, start, runs.bar[q], out) > 0:
+            if fused:
+                score_run(table, q, rows.columns, start, out)
+            for i in range(size):
+                slot = start + i
+                if out[i] >= runs.bar[q] and inside(table, q, rows.columns, slot):
+                    if rows.fifo or alive(rows, slot, moment):
+                        offer(runs, q, out[i], rows.seq[slot], slot)
+        start += size

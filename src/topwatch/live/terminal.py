@@ -1,0 +1,374 @@
+"""The terminal view of a monitor: rows per second, every query's answer, and the changes as they come in.
+
+:func:`watch` shows a stream: full screen on a terminal, a line a second in a pipe or a log.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.align import Align
+from rich.console import Console, Group, RenderableType
+from rich.layout import Layout
+from rich.live import Live
+from rich.rule import Rule
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from topwatch.changes import Change, Entry
+from topwatch.live.frames import Frame, Standing, Stream
+from topwatch.queries import Nearest, Query, Threshold
+from topwatch.scoring import Score
+
+if TYPE_CHECKING:
+    from rich.console import ConsoleOptions, RenderResult
+
+PIPED_SECONDS = 10.0
+FRAMES_PER_SECOND = 6
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def watch(
+    start: Callable[[], Stream], title: str, seconds: float | None, endless: bool, console: Console | None = None
+) -> None:
+    """Show a stream until it ends, ``seconds`` have passed or Ctrl-C is pressed; then print where it stood.
+
+    Parameters
+    ----------
+    start : function
+        Makes the stream; called when the screen is up.
+    title : str
+        What the stream is, in a few words.
+    seconds : float or None
+        How long at most, from the first rows on.
+    endless : bool
+        Nothing else ends the stream: where there is no terminal it is shown for ten seconds.
+    console : Console, optional
+        Where to show it; standard output when left out.
+    """
+    console = console or Console(highlight=False)
+    # Bars and a screen of its own need a terminal that knows them.
+    full = console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
+    if not full and endless and seconds is None:
+        seconds = PIPED_SECONDS
+    view = Screen(title, console) if full else Lines(title)
+    with _notice_to(view), _signals_to(view):
+        with view:
+            for frame in start().frames(view.period, seconds, lambda: view.stopped):
+                view.show(frame)
+        view.sum_up()
+
+
+class View:
+    """What the two views share: the latest frame, and what is being waited for."""
+
+    period = 1.0
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.frame: Frame | None = None
+        self.waiting = "starting"
+        self.stopped = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def interrupt(self) -> None:
+        """End after the piece under way; at once when that may take long, or when asked again."""
+        if not self.waiting and not self.stopped:
+            self.stopped = True
+            return
+        # An exception would be swallowed by the compiler's callbacks, which then fail in their own way: leave for good.
+        self.__exit__()
+        self.sum_up()
+        sys.stdout.flush()
+        os._exit(0)
+
+    def wait_for(self, what: str) -> None:
+        """Say what the stream waits for."""
+        self.waiting = what
+
+    def show(self, frame: Frame) -> None:
+        """Show a frame."""
+        self.frame, self.waiting = frame, ""
+
+    def sum_up(self) -> None:
+        """Print where the stream stood when it ended."""
+
+
+class Lines(View):
+    """A line a second, in plain ASCII: for pipes and logs."""
+
+    def __enter__(self) -> None:
+        self._say(self.title)
+
+    def wait_for(self, what: str) -> None:
+        """Say it in a line."""
+        super().wait_for(what)
+        self._say(what)
+
+    def show(self, frame: Frame) -> None:
+        """Print the figures, but not of the frame after the first push."""
+        if self.frame is not None:
+            figures = "  ".join(f"{value} {label}" for value, label in _figures(frame))
+            self._say(f"{frame.seconds:6.1f} s  {figures}")
+        super().show(frame)
+
+    def sum_up(self) -> None:
+        """Print every query with the head of its answer."""
+        frame = self.frame
+        if frame is None:
+            self._say("stopped before the first rows")
+            return
+        self._say(_summary(frame))
+        width = max(len(str(s.query.name)) for s in frame.queries)
+        for s in frame.queries:
+            head = ", ".join(f"{entry.id} ({_score(entry)})" for entry in s.answer[:3]) or "none"
+            more = f" and {len(s.answer) - 3:,} more" if len(s.answer) > 3 else ""
+            self._say(f"  {s.query.name:<{width}}  {s.algorithm}  {describe(s.query)}: {head}{more}")
+
+    @staticmethod
+    def _say(line: str) -> None:
+        print(line, flush=True)
+
+
+class Screen(View):
+    """The whole terminal, drawn several times a second, in a thread of its own that goes on while kernels compile."""
+
+    period = 1.0 / FRAMES_PER_SECOND
+
+    def __init__(self, title: str, console: Console) -> None:
+        super().__init__(title)
+        self._console = console
+        self._since = time.monotonic()
+        self._spinner = Spinner("dots")
+        self._live = Live(
+            console=console, screen=True, get_renderable=self.draw, refresh_per_second=FRAMES_PER_SECOND, transient=True
+        )
+
+    def __enter__(self) -> None:
+        self._live.start(refresh=True)
+
+    def __exit__(self, *error: object) -> None:
+        self._live.stop()
+
+    def draw(self) -> RenderableType:
+        """Return the screen as it is now."""
+        frame = self.frame
+        if frame is None:
+            first, _, rest = self.waiting.partition("; ")
+            self._spinner.update(text=f"{first}  {_clock(time.monotonic() - self._since)}")
+            lines = Group(Align.center(self._spinner), Text(rest, style="dim", justify="center"))
+            return Align.center(lines, vertical="middle", height=self._console.height)
+        layout = Layout()
+        layout.split_column(
+            Layout(_header(self.title, frame), size=2),
+            Layout(_big_figures(frame), size=3),
+            Layout(_queries(frame, self._console.width), size=len(frame.queries) + 2),
+            Layout(_Recent(frame.recent)),
+        )
+        return layout
+
+    def sum_up(self) -> None:
+        """Print the last frame's queries below the command."""
+        if self.frame is None:
+            self._console.print("stopped before the first rows")
+            return
+        self._console.print(_queries(self.frame, self._console.width))
+        self._console.print(_summary(self.frame))
+
+
+class _Recent:
+    """The newest changes, as many as there is room for."""
+
+    def __init__(self, recent: list[Change]) -> None:
+        self._recent = recent
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = (options.height or 10) - 1
+        blocks = 2 if options.max_width >= 100 else 1
+        yield Rule("changes, newest first", style="dim", align="left")
+        panes = [_changes(self._recent[i * height : (i + 1) * height]) for i in range(blocks)]
+        table = Table.grid(padding=(0, 4), expand=True)
+        table.add_row(*panes)
+        yield table
+
+
+def _changes(changes: list[Change]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", style="dim")
+    table.add_column(width=7)
+    table.add_column(width=10)
+    table.add_column(justify="right")
+    table.add_column(justify="right")
+    for change in changes:
+        style = "green" if change.op == "enter" else "red"
+        op = "enters" if change.op == "enter" else "leaves"
+        table.add_row(f"{change.at:,}", Text(op, style=style), change.query, f"{change.id}", f"{change.score:.4f}")
+    return table
+
+
+def _header(title: str, frame: Frame) -> Table:
+    table = Table.grid(expand=True)
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_row(
+        Text.assemble(("topwatch ", "bold cyan"), title), Text(f"{_clock(frame.seconds)}  Ctrl-C stops", style="dim")
+    )
+    return table
+
+
+def _big_figures(frame: Frame) -> Table:
+    table = Table.grid(expand=True, padding=(0, 1))
+    figures = _figures(frame)
+    for _ in figures:
+        table.add_column(justify="left", no_wrap=True)
+    table.add_row(*(Text(value, style="bold") for value, _ in figures))
+    table.add_row(*(Text(label, style="dim") for _, label in figures))
+    return table
+
+
+def _figures(frame: Frame) -> list[tuple[str, str]]:
+    figures = [
+        (f"{frame.rate:,.0f}", "rows/s"),
+        (f"{frame.rows:,}", "rows"),
+        (f"{frame.live:,}", "live"),
+        (f"{frame.changes:,}", "changes"),
+        (_size(frame.bytes), "state"),
+        (_share(frame.pruned), "pruned"),
+    ]
+    if frame.reached is not None:
+        figures.append((_share(frame.reached), "reach a bar"))
+    return figures
+
+
+def _queries(frame: Frame, width: int) -> Table:
+    table = Table(box=None, expand=True, padding=(0, 1), pad_edge=False, header_style="dim")
+    table.add_column("query", no_wrap=True)
+    table.add_column("asks for", no_wrap=True, overflow="ellipsis", ratio=None)
+    table.add_column("by", no_wrap=True)
+    table.add_column("changes", no_wrap=True, justify="right")
+    table.add_column("best now: id score", no_wrap=True, overflow="ellipsis", ratio=1)
+    for s in frame.queries:
+        table.add_row(
+            Text(str(s.query.name), style="bold"), describe(s.query), s.algorithm, f"{s.changes:,}", _best(s, width)
+        )
+    return table
+
+
+def _best(standing: Standing, width: int) -> Text:
+    text = Text(no_wrap=True, overflow="ellipsis")
+    if not standing.answer:
+        return Text("none", style="dim")
+    for entry in standing.answer[: 2 if width < 100 else 4]:
+        style = "bold green" if entry.id in standing.fresh else ""
+        text.append(f"{entry.id}", style=style)
+        text.append(f" {_score(entry)}  ", style="dim")
+    return text
+
+
+def describe(query: Query) -> str:
+    """Return a query in a few words.
+
+    >>> from topwatch import Nearest, TopK, linear
+    >>> describe(TopK(k=5, score=linear(a=0.5, b=-1), where={"c": (0, 9)}))
+    'top 5 by 0.5 a - b, c 0..9'
+    >>> describe(Nearest(k=3, point={"a": 1, "b": 2}))
+    '3 nearest to a=1 b=2'
+    """
+    where = "".join(f", {column} {low:g}..{high:g}" for column, (low, high) in query.where.items())
+    if isinstance(query, Threshold):
+        sign = "<" if query.score.smaller_is_better else ">"
+        return f"{_formula(query.score)} {sign} {query.above:g}{where}"
+    if isinstance(query, Nearest):
+        return f"{query.k} nearest to {_formula(query.score)}{where}"
+    return f"top {query.k} by {_formula(query.score)}{where}"
+
+
+def _formula(score: Score) -> str:
+    if score.expression is not None:
+        return score.expression.text
+    pairs = list(zip(score.columns, score.coefficients, strict=True))
+    if score.kind == "distance":
+        return " ".join(f"{column}={a:g}" for column, a in pairs)
+    if score.kind == "product":
+        return "".join(f"({a:g} + {column})" for column, a in pairs)
+    power = "^2" if score.kind == "quadratic" else ""
+    terms = [("-" if a < 0 else "+", ("" if abs(a) == 1 else f"{abs(a):g} ") + column + power) for column, a in pairs]
+    text = " ".join(f"{sign} {term}" for sign, term in terms)
+    return text.removeprefix("+ ")
+
+
+def _summary(frame: Frame) -> str:
+    rate = frame.rows / frame.seconds if frame.seconds > 0 else 0.0
+    return (
+        f"{frame.rows:,} rows in {frame.seconds:.1f} s ({rate:,.0f} a second), {frame.changes:,} changes,"
+        f" {frame.live:,} rows live, {_size(frame.bytes)} of state"
+    )
+
+
+def _score(entry: Entry) -> str:
+    return f"{entry.score:.4f}"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.3f} %" if 0 < share < 0.01 else f"{100 * share:.1f} %"
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+class _Notice(logging.Handler):
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._view.wait_for(record.getMessage())
+
+
+@contextmanager
+def _notice_to(view: View) -> Iterator[None]:
+    """Show what topwatch logs, such as that kernels are being compiled, in the view."""
+    logger = logging.getLogger("topwatch")
+    handler = _Notice(view)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+@contextmanager
+def _signals_to(view: View) -> Iterator[None]:
+    """Let Ctrl-C and a request to end the process stop the view, so that the terminal is left as it was."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        view.interrupt()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

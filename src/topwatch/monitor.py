@@ -1,0 +1,439 @@
+"""The monitor: batches in, changes out."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import numbers
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from topwatch import plan, snapshots
+from topwatch.changes import Changes, Entry, join
+from topwatch.errors import QueryError, nearest_name
+from topwatch.intake import Intake, count_skipped
+from topwatch.queries import Nearest, Query, Threshold, TopK
+from topwatch.reasons import Why, explain_row
+from topwatch.windows import LastRows, LastTime, Latest, Window, duration
+
+if TYPE_CHECKING:
+    from topwatch.kernels.rows import Step
+    from topwatch.structures.engine import Engine, Found
+    from topwatch.structures.feed import Feed
+
+MOST_ROWS = 1_000_000  # of an answer
+
+
+@dataclasses.dataclass
+class _Served:
+    """A query and where it is served."""
+
+    query: Query
+    name: str
+    engine: Engine
+    place: int
+    choice: plan.Choice
+
+
+class _Roll:
+    """Numbers queries in the order of their adding. Adding is O(1) amortised."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.signs = np.ones(8)  # -1 for distances, whose keys are negative
+        self._orders: dict[int, np.ndarray] = {}  # by engine: place to number
+        self._last: dict[int, int] = {}  # by engine: the last place, or a bound once places are out of order
+
+    def add(self, served: _Served) -> None:
+        """Give a query the next number."""
+        engine, number = id(served.engine), len(self.names)
+        self.names.append(served.name)
+        self.signs = _with_room(self.signs, number)
+        self.signs[number] = -1.0 if served.query.score.smaller_is_better else 1.0
+        orders = _with_room(self._orders.get(engine, np.zeros(8, np.int64)), served.place)
+        orders[served.place] = number
+        self._orders[engine] = orders
+        self._last[engine] = served.place if served.place > self._last.get(engine, -1) else 2**62
+
+    def numbers(self, engine: Engine, places: np.ndarray) -> np.ndarray:
+        """Return the numbers of an engine's queries."""
+        return self._orders[id(engine)][places]
+
+    def in_order(self, engine: Engine) -> bool:
+        """Tell whether an engine's changes come in the order of the numbers."""
+        return engine.in_order and self._last[id(engine)] < 2**62
+
+
+def _with_room(array: np.ndarray, place: int) -> np.ndarray:
+    if place < array.size:
+        return array
+    larger: np.ndarray = np.ones(place + 1 + array.size, array.dtype)
+    larger[: array.size] = array
+    return larger
+
+
+class Monitor:
+    """Keeps the answers of standing queries over a stream.
+
+    Parameters
+    ----------
+    queries : query or list of queries
+        What to watch: :class:`TopK`, :class:`Nearest`, :class:`Threshold`.
+    window : window
+        Which rows count: ``last(n)``, ``last("10 minutes")`` or ``latest()``.
+    every : int or str
+        When to judge: after every so many rows, or at whole multiples of a span of event time.
+    algorithm : str
+        A paper's name in lower case, or ``"auto"``.
+    id, time : str or None
+        Names of the id and time columns. With ``id=None`` rows are called by their ordinals.
+    **options
+        Options of the algorithm, such as ``cells=12``.
+
+    Examples
+    --------
+    >>> import topwatch as tw
+    >>> m = tw.Monitor(tw.Nearest(k=1, point={"x": 0.0, "y": 0.0}, name="near"), window=tw.last("1 minute"), time="t")
+    >>> changes = m.push({"id": ["a", "b"], "t": [0.0, 30.0], "x": [1.0, 3.0], "y": [0.0, 4.0]})
+    >>> m.answer("near")
+    [Entry(id='a', score=1.0)]
+    >>> [(c.op, c.id) for c in m.advance(60.0)]
+    [('leave', 'a'), ('enter', 'b')]
+    """
+
+    def __init__(
+        self,
+        queries: Query | Sequence[Query],
+        window: Window,
+        every: int | str | datetime.timedelta = 1,
+        algorithm: str = "auto",
+        id: str | None = "id",
+        time: str | None = None,
+        **options: Any,
+    ) -> None:
+        plan.check_algorithm(algorithm, options)
+        listed = [queries] if isinstance(queries, TopK | Nearest | Threshold) else _as_list(queries)
+        self._window, self._algorithm, self._options = _checked_window(window, time), algorithm, options
+        self._intake = Intake(_column_name("id", id), _column_name("time", time))
+        self._every = every
+        self._engines: dict[plan.Group, Engine] = {}
+        self._served: dict[str, _Served] = {}
+        self._roll = _Roll()
+        self._counts = dict.fromkeys(("skipped", "judgements", "changes", "unknown_deletes", "pairs"), 0)
+        self._alike: dict[tuple[str, ...], int] = {}
+        named = self._name_all(listed)
+        for query in named.values():
+            self._alike[query.score.columns] = self._alike.get(query.score.columns, 0) + 1
+        choices = {name: self._choose(query, name) for name, query in named.items()}
+        for name, query in named.items():
+            for column in query.columns:
+                self._intake.columns.setdefault(column, name)
+        self._feed = self._make_feed()
+        for name, query in named.items():
+            self._serve(query, choices[name])
+
+    # ---- what a user calls
+
+    def push(self, batch: Any) -> Changes:
+        """Take in a batch of rows and return the changes. A batch that is refused changes nothing."""
+        read = self._intake.read(batch, self._feed.end)
+        if read.rows == 0:
+            return join(self._roll.names, [])
+        if read.times is not None:
+            self._feed.measure(self._intake.unit())
+        named = dict(zip(self._intake.columns, read.columns, strict=True))
+        self._counts["skipped"] += count_skipped(named, [served.query for served in self._served.values()])
+        return self._take(self._feed.push(read.columns, read.ids, read.times, self._moved))
+
+    def advance(self, time: Any) -> Changes:
+        """Let event time move on without a row."""
+        now = self._intake.moment(time)
+        self._feed.measure(self._intake.unit())
+        return self._take(self._feed.advance(now, judge=self._every == 1))
+
+    def delete(self, ids: Any) -> Changes:
+        """Remove rows by id from a ``latest()`` window."""
+        from topwatch.structures.feed import LatestFeed
+
+        if not isinstance(self._feed, LatestFeed):
+            raise QueryError(
+                f"delete: rows of a {self._window} window expire by themselves; only latest() has deletions"
+            )
+        values = self._intake.ids(ids)
+        if len(values) == 0:
+            return join(self._roll.names, [])
+        unknown, steps = self._feed.delete(values, judge=self._every == 1)
+        self._counts["unknown_deletes"] += unknown
+        return self._take(steps)
+
+    def answer(self, name: str | None = None) -> list[Entry]:
+        """Return a query's answer as of the last judgement, best first; with one query its name can be left out."""
+        served = self._find(name)
+        slots, keys = served.engine.answer(served.place, self._feed.live_slots)
+        return self._entries(served.query, slots, keys)
+
+    def add(self, query: Query) -> Changes:
+        """Watch one more query; it is judged at once over the window as of the last judgement."""
+        if not isinstance(query, TopK | Nearest | Threshold):
+            raise QueryError(f"add: expected a query such as TopK(...), got {query!r}")
+        ((name, query),) = self._name_all([query]).items()
+        choice = self._choose(query, name)
+        new = [column for column in query.columns if column not in self._intake.columns]
+        if new:
+            self._intake.columns.update((column, name) for column in new)
+            self._feed.window.add_columns(len(new))
+        self._alike[query.score.columns] = self._alike.get(query.score.columns, 0) + 1
+        self._serve(query, choice)
+        served = self._served[name]
+        found = served.engine.start(served.place, self._feed.head, self._feed.judged_tick, self._feed.judged)
+        return self._changes([(served.engine, found)])
+
+    def remove(self, name: str) -> None:
+        """Stop watching a query."""
+        served = self._find(name)
+        served.engine.remove(served.place)
+        self._alike[served.query.score.columns] -= 1
+        del self._served[served.name]
+
+    def stats(self) -> dict[str, int]:
+        """Return counters since the start.
+
+        ``rows`` seen, ``live`` rows, ``queries``, ``judgements``, ``changes``, ``skipped`` rows, ``unknown_deletes``;
+        ``scores`` computed and ``pruned``, the pairs of a row and a query that were never scored; ``kept`` rows over
+        all queries, ``recomputations`` from scratch, ``influence`` list entries, ``bytes`` of state.
+        """
+        totals: dict[str, int] = {}
+        for engine in self._engines.values():
+            for key, value in engine.stats().items():
+                totals[key] = totals.get(key, 0) + value
+        counts = dict(self._counts)
+        pairs = counts.pop("pairs")
+        return {
+            "rows": self._feed.end,
+            "live": self._feed.live(),
+            "queries": len(self._served),
+            **counts,
+            **totals,
+            "pruned": max(0, pairs - totals.get("scores", 0)),
+            "bytes": totals.get("bytes", 0) + self._feed.bytes(),
+        }
+
+    def explain(self) -> str:
+        """Say which algorithm serves which query, and why."""
+        lines = [f"{len(self._served):,} queries over the {self._window}"]
+        lines += [f"{s.name}: {s.choice.algorithm} – {s.choice.reason}" for s in self._served.values()]
+        return "\n".join(lines)
+
+    def why(self, id: Any, name: str | None = None) -> Why:
+        """Say why a row is in a query's answer or not, as of the last judgement."""
+        served = self._find(name)
+        live = self._feed.live_slots()
+        rows = self._feed.window.rows()
+        number = {column: place for place, column in enumerate(self._intake.columns)}
+        columns = {column: rows.columns[number[column], live] for column in served.query.columns}
+        ids = self._ids(live, rows.seq[live])
+        same = [
+            i for i, value in enumerate(ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()) if value == id
+        ]
+        row = same[-1] if same else None
+        return explain_row(id, served.name, served.query, columns, rows.seq[live], row, self.answer(served.name))
+
+    def snapshot(self) -> bytes:
+        """Return the whole state as bytes."""
+        from topwatch.structures.saving import save_feed
+
+        header, arrays = save_feed(self._feed)
+        order = {slot: i for i, slot in enumerate(self._feed.window.live_slots().tolist())}
+        for i, served in enumerate(self._served.values()):
+            slots, keys = served.engine.answer(served.place, self._feed.live_slots)
+            arrays[f"answer {i} rows"] = np.array([order[slot] for slot in slots.tolist()], np.int64)
+            arrays[f"answer {i} keys"] = keys
+        if self._feed.ids is not None:
+            arrays["ids"] = snapshots.ids_to_array(arrays["ids"])
+        every = self._every
+        header |= {
+            "queries": [{**snapshots.describe_query(s.query), "name": s.name} for s in self._served.values()],
+            "window": snapshots.describe_window(self._window),
+            "every": f"{duration('every', every)} ns" if isinstance(every, str | datetime.timedelta) else int(every),
+            "algorithm": self._algorithm,
+            "options": self._options,
+            **dataclasses.asdict(self._intake),
+            "counts": self._counts,
+        }
+        return snapshots.pack(header, arrays)
+
+    @classmethod
+    def restore(cls, blob: bytes) -> Monitor:
+        """Make a monitor from a snapshot; it goes on as the other one would have."""
+        from topwatch.structures.saving import load_feed
+
+        header, arrays = snapshots.unpack(blob)
+        queries = [snapshots.read_query(data) for data in header["queries"]]
+        monitor = cls(
+            [],
+            snapshots.read_window(header["window"]),
+            every=header["every"],
+            algorithm=header["algorithm"],
+            id=header["id"],
+            time=header["time"],
+            **header["options"],
+        )
+        monitor._intake = Intake(**{part.name: header[part.name] for part in dataclasses.fields(Intake)})
+        monitor._feed = monitor._make_feed()
+        monitor._feed.measure(monitor._intake.unit())
+        monitor._counts = dict(header["counts"])
+        if "ids" in arrays:
+            arrays["ids"] = snapshots.ids_from_array(
+                arrays["ids"], monitor._intake.id_kind not in ("int64", "uint64", "float64")
+            )
+        slots = load_feed(monitor._feed, header, arrays)
+        for query in queries:
+            monitor._alike[query.score.columns] = monitor._alike.get(query.score.columns, 0) + 1
+        for i, query in enumerate(queries):
+            assert query.name is not None
+            monitor._serve(query, monitor._choose(query, query.name))
+            served = monitor._served[query.name]
+            served.engine.set_answer(served.place, slots[arrays[f"answer {i} rows"]], arrays[f"answer {i} keys"])
+        for engine in monitor._engines.values():
+            engine.resume(monitor._feed.head, monitor._feed.judged_tick)
+        return monitor
+
+    # ---- how it is done
+
+    def _make_feed(self) -> Feed:
+        from topwatch.structures.feed import FifoFeed, LatestFeed
+        from topwatch.structures.schedule import EveryRows, EveryTime
+
+        window, every, columns = self._window, self._every, len(self._intake.columns)
+        if isinstance(every, str | datetime.timedelta):
+            span = window.nanoseconds if isinstance(window, LastTime) else None
+            schedule: EveryRows | EveryTime = EveryTime(duration("every", every), span)
+            if self._intake.time is None:
+                raise QueryError(f"every: {every!r} is a time and needs time=, the name of the time column")
+        elif isinstance(every, bool) or not isinstance(every, numbers.Integral) or every < 1:
+            raise QueryError(
+                f"every: expected a number of rows of at least 1 or a time such as '1 minute', got {every!r}"
+            )
+        else:
+            schedule = EveryRows(int(every))
+        if isinstance(window, Latest):
+            return LatestFeed(columns, schedule)
+        if isinstance(window, LastRows):
+            return FifoFeed(columns, window.rows, None, schedule)
+        return FifoFeed(columns, None, window.nanoseconds, schedule)
+
+    def _name_all(self, queries: Iterable[Query]) -> dict[str, Query]:
+        named: dict[str, Query] = {}
+        for query in queries:
+            kind = type(query).__name__.lower()
+            number = 1
+            name = query.name
+            while name is None or (query.name is None and (name in named or name in self._served)):
+                name = f"{kind}-{number}"
+                number += 1
+            if name in named or name in self._served:
+                raise QueryError(f"name: two queries are called {name!r}; every query needs a name of its own")
+            named[name] = query
+        return named
+
+    def _choose(self, query: Query, name: str) -> plan.Choice:
+        if not isinstance(query, Threshold) and query.k > MOST_ROWS and not isinstance(self._window, LastRows):
+            raise QueryError(f"{type(query).__name__}: k: expected at most {MOST_ROWS:,}, got {query.k:,}")
+        return plan.choose(query, name, self._window, self._algorithm)
+
+    def _serve(self, query: Query, choice: plan.Choice) -> None:
+        group = plan.group_of(query, choice.algorithm, self._alike[query.score.columns])
+        if group not in self._engines and len(self._engines) and self._feed.end and group[2] and group[0] == "reserve":
+            group = (*group[:2], ())  # a late-comer joins those without a grid rather than make one for itself
+        number = {column: place for place, column in enumerate(self._intake.columns)}
+        if group not in self._engines:
+            self._engines[group] = plan.build(group, self._feed, self._window, number, self._options)
+        engine = self._engines[group]
+        place = engine.add(query, number)
+        self._served[choice.query] = _Served(query, choice.query, engine, place, choice)
+        self._roll.add(self._served[choice.query])
+
+    def _take(self, steps: Iterator[Step]) -> Changes:
+        parts = []
+        for step in steps:
+            self._counts["judgements"] += step.at.size
+            self._counts["pairs"] += step.arrived.size * len(self._served)
+            parts.append(self._changes([(engine, engine.process(step)) for engine in self._engines.values()]))
+        return join(self._roll.names, parts)
+
+    def _changes(self, found: list[tuple[Engine, Found]]) -> Changes:
+        found = [(engine, part) for engine, part in found if part.key.size]
+        if not found:
+            return join(self._roll.names, [])
+        what = np.concatenate([part.what for _, part in found])
+        key = np.concatenate([part.key for _, part in found])
+        query = np.concatenate([self._roll.numbers(engine, part.what[:, 1]) for engine, part in found])
+        at, op, slot = what[:, 0], what[:, 2], what[:, 3]
+        seq = self._feed.window.seq[slot]
+        self._counts["changes"] += key.size
+        score = key * self._roll.signs[query]
+        if len(found) > 1 or not self._roll.in_order(found[0][0]):
+            order = np.lexsort((-seq, -key, op, query, at))
+            at, query, op, slot, seq, score = (part[order] for part in (at, query, op, slot, seq, score))
+        return Changes(self._roll.names, at, query, op, self._ids(slot, seq), score)
+
+    def _entries(self, query: Query, slots: np.ndarray, keys: np.ndarray) -> list[Entry]:
+        if slots.size == 0:
+            return []
+        ids = self._ids(slots, self._feed.window.seq[slots])
+        names = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
+        scores = (-keys if query.score.smaller_is_better else keys).tolist()
+        return [Entry(name, score) for name, score in zip(names, scores, strict=True)]
+
+    def _ids(self, slots: np.ndarray, ticks: np.ndarray) -> Any:
+        return np.empty(0) if self._feed.ids is None else self._feed.ids.read(slots, ticks)
+
+    def _moved(self) -> None:
+        for engine in self._engines.values():
+            engine.relocate()
+
+    def _find(self, name: str | None) -> _Served:
+        if name is None:
+            if len(self._served) == 1:
+                return next(iter(self._served.values()))
+            raise QueryError(
+                f"name: this monitor has {len(self._served)} queries; say which: {', '.join(self._served)}"
+            )
+        if name not in self._served:
+            raise QueryError(
+                f"name: no query is called {name!r}; there are {', '.join(self._served) or 'none'}"
+                + nearest_name(str(name), self._served)
+            )
+        return self._served[name]
+
+    def _check(self) -> None:
+        """Assert the invariants of all structures."""
+        self._feed._check()
+        for engine in self._engines.values():
+            engine._check()
+
+
+def _as_list(queries: Any) -> list[Query]:
+    if isinstance(queries, str) or not isinstance(queries, Iterable):
+        raise QueryError(f"queries: expected a query such as TopK(...) or a list of them, got {queries!r}")
+    listed = list(queries)
+    for query in listed:
+        if not isinstance(query, TopK | Nearest | Threshold):
+            raise QueryError(f"queries: expected queries such as TopK(...), got {query!r}")
+    return listed
+
+
+def _checked_window(window: Any, time: str | None) -> Window:
+    if not isinstance(window, LastRows | LastTime | Latest):
+        raise QueryError(f"window: expected last(n), last('10 minutes') or latest(), got {window!r}")
+    if isinstance(window, LastTime) and time is None:
+        raise QueryError(f"window: {window} needs time=, the name of the time column")
+    return window
+
+
+def _column_name(field: str, name: Any) -> str | None:
+    if name is not None and (not isinstance(name, str) or not name):
+        raise QueryError(f"{field}: expected the name of a column or None, got {name!r}")
+    return name

@@ -1,0 +1,133 @@
+"""The one place that chooses: from a query, a window and sizes to an algorithm, and why.
+
+A new algorithm is a new file and a line in ``ALGORITHMS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from topwatch.errors import PlanError, QueryError, nearest_name
+from topwatch.queries import Query, Threshold
+from topwatch.windows import LastRows, Latest, Window
+
+if TYPE_CHECKING:
+    from topwatch.structures.engine import Engine
+    from topwatch.structures.feed import Feed
+
+Group = tuple[str, bool, tuple[str, ...]]  # algorithm, thresholds or not, columns of the grid
+
+MANY_QUERIES = 24  # from here on a group with its own grid pays
+
+
+class UnknownAlgorithmError(PlanError, QueryError):
+    """A name that no algorithm has."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """What the planner knows of an algorithm."""
+
+    options: tuple[str, ...] = ()
+    latest: bool = True  # serves latest() windows
+    any_score: bool = True  # needs no direction for the columns of an expr
+    own_grid: bool = False  # queries over different columns stand in groups of their own
+
+
+ALGORITHMS = {
+    "brute": Algorithm(),
+    "scan": Algorithm(latest=False),
+    "tsl": Algorithm(options=("kmax",), any_score=False, own_grid=True),
+    "tma": Algorithm(options=("cells",), any_score=False, own_grid=True),
+    "sma": Algorithm(options=("cells",), latest=False, any_score=False, own_grid=True),
+    "reserve": Algorithm(options=("cells", "slack", "route")),
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The algorithm that serves a query, and why in a sentence."""
+
+    query: str
+    algorithm: str
+    reason: str
+
+
+def choose(query: Query, name: str, window: Window, algorithm: str) -> Choice:
+    """Choose the algorithm for a query, or say why the one asked for cannot serve it."""
+    if algorithm != "auto":
+        reason = _refusal(query, window, algorithm)
+        if reason:
+            able = ", ".join(a for a in ALGORITHMS if not _refusal(query, window, a))
+            raise PlanError(f"algorithm: {algorithm!r} cannot serve query {name!r}: {reason}; {able} can")
+        return Choice(name, algorithm, "you asked for it")
+    if isinstance(query, Threshold):
+        return Choice(name, "reserve", "a threshold never moves: rows are routed to it and nothing is kept")
+    if isinstance(window, Latest):
+        return Choice(name, "reserve", "it is exact under updates and deletions, and seldom computes from scratch")
+    return Choice(name, "reserve", "it is exact and the fastest measured at every number of queries")
+
+
+def check_algorithm(algorithm: str, options: Mapping[str, Any]) -> None:
+    """Refuse unknown names and options that the algorithm does not have."""
+    known = ["auto", *ALGORITHMS]
+    if algorithm not in known:
+        hint = nearest_name(str(algorithm), known)
+        raise UnknownAlgorithmError(f"algorithm: unknown name {algorithm!r}; accepted are {', '.join(known)}{hint}")
+    accepted = ALGORITHMS["reserve" if algorithm == "auto" else algorithm].options
+    for option, value in options.items():
+        if option not in accepted:
+            have = f"accepted are {', '.join(accepted)}" if accepted else "there are none"
+            raise QueryError(f"option: {algorithm!r} has no option {option!r}; {have}{nearest_name(option, accepted)}")
+        if option != "route" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise QueryError(f"{option}: expected a whole number of at least 1, got {value!r}")
+
+
+def _refusal(query: Query, window: Window, algorithm: str) -> str:
+    able = ALGORITHMS[algorithm]
+    if isinstance(window, Latest) and not able.latest:
+        return "it needs rows to expire in the order they came, and a latest() window has none"
+    unknown = query.score.undirected()
+    if unknown and not able.any_score:
+        columns = ", ".join(unknown)
+        return (
+            f"its score must be known to rise or fall along each column (say increasing= or decreasing= for {columns})"
+        )
+    return ""
+
+
+def group_of(query: Query, algorithm: str, alike: int) -> Group:
+    """Say which group a query joins, given how many queries read the same columns.
+
+    A group shares a table, a grid and a loop. Queries whose columns few others share stand together in one group
+    without a grid, so that a thousand odd ones cost one pass and not a thousand.
+    """
+    threshold = isinstance(query, Threshold) and algorithm != "brute"
+    own = ALGORITHMS[algorithm].own_grid or (algorithm == "reserve" and alike >= MANY_QUERIES)
+    return algorithm, threshold, query.score.columns if own and not query.score.undirected() else ()
+
+
+def build(
+    group: Group,
+    feed: Feed,
+    window: Window,
+    column_of: Mapping[str, int],
+    options: Mapping[str, Any],
+) -> Engine:
+    """Make the engine of a group. Compiled code is imported here and not before."""
+    from topwatch.algorithms.topk import brute, reserve, scan, sma, threshold, tma, tsl
+    from topwatch.structures.standing import Standing
+
+    algorithm, thresholds, columns = group
+    axes = [column_of[column] for column in columns]
+    expected = window.rows if isinstance(window, LastRows) else 0
+    if algorithm == "brute":
+        return brute.Brute(feed.window)
+    if thresholds:
+        return threshold.Thresholds(feed.window, axes, expected, listed=bool(axes), per_axis=options.get("cells"))
+    if algorithm == "tsl":
+        return tsl.TSL(feed.window, axes, expected, **options)
+    designs = {"scan": scan.design, "tma": tma.design, "sma": sma.design, "reserve": reserve.design}
+    return Standing(feed.window, axes, expected, designs[algorithm](**options))

@@ -1,0 +1,61 @@
+"""What every algorithm offers a monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from topwatch.kernels.rows import Step
+from topwatch.kernels.scoring import Floats, Ints
+from topwatch.queries import Query
+from topwatch.structures.latest import LatestWindow
+from topwatch.structures.ring import RingWindow
+
+Window = RingWindow | LatestWindow
+
+
+class Found(NamedTuple):
+    """Changes as slots and keys: one line each of at, place in the query table, op and slot."""
+
+    what: Ints
+    key: Floats
+
+
+class Engine(Protocol):
+    """Keeps the answers of a group of queries over one window.
+
+    Queries are known by the *place* that ``add`` gives them. An engine reads rows from the window and never writes
+    them.
+    """
+
+    in_order: bool  # changes come query by query in the order of places, leaves first, best first
+
+    def add(self, query: Query, column_of: Mapping[str, int]) -> int:
+        """Take in a query; :meth:`start` or :meth:`resume` gives it its first answer."""
+
+    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+        """Judge a new query over the rows of the last judgement."""
+
+    def resume(self, head: int, judged: int) -> None:
+        """Make the state anew from the window, after a restore; ``judged`` is the tick of the last judgement."""
+
+    def remove(self, place: int) -> None:
+        """Take a query out."""
+
+    def process(self, step: Step) -> Found:
+        """Take a step of the window; return the changes at its judgements."""
+
+    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+        """Return the slots and keys of the last judgement's answer, best first; ``live`` gives the rows it saw."""
+
+    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+        """Say what was last reported, after a restore."""
+
+    def relocate(self) -> None:
+        """Follow the rows to their new slots after the window has grown."""
+
+    def stats(self) -> dict[str, int]:
+        """Return counters since the start."""
+
+    def _check(self) -> None:
+        """Assert the invariants."""

@@ -1,0 +1,319 @@
+"""The grid over a group of queries: learnt bounds, influence lists and, for algorithms that walk, the rows by cell.
+
+The papers assume values in [0, 1]. Here the axes are learnt from the rows (the middle 99.8 % of them, so that a stray
+value does not stretch the cells), the outermost cells reach as far as any value seen, and both follow the stream.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topwatch.kernels import scoring
+from topwatch.kernels.cells import Cells, Reach, cell_high, cell_low, count_outside, locate
+from topwatch.kernels.compile import ZERO, kernel, leaf
+from topwatch.kernels.influence import Influence, move_level
+from topwatch.kernels.route import Index, run_length
+from topwatch.kernels.rows import Rows
+from topwatch.kernels.scoring import Floats, Ints, Queries
+from topwatch.kernels.walk import Points, link
+
+PAPER_CELLS = 12**4
+ROWS_PER_CELL = 48  # the paper's best: a million rows in 12^4 cells
+SAMPLE = 20_000
+
+
+def cells_per_axis(axes: int, rows: int, at_most: int = PAPER_CELLS) -> int:
+    """Choose how many cells an axis has: as the paper's best grid has for a window of a million rows.
+
+    >>> cells_per_axis(4, 1_000_000), cells_per_axis(2, 1_000_000), cells_per_axis(4, 1_000)
+    (12, 144, 2)
+    """
+    total = min(max(rows // ROWS_PER_CELL, 16), at_most)
+    each: float = total ** (1 / axes)
+    return max(2 if axes <= 12 else 1, round(each))
+
+
+def unindexed(queries: int) -> Index:
+    """Return the index of an algorithm that has none."""
+    return Index(_no_cells(), _reach(0, 0), _influence(queries, 0), _points(0, 0), False, False, False)
+
+
+class Grid:
+    """Cells over some columns of a window, with the influence lists of a group of queries.
+
+    Parameters
+    ----------
+    columns : list of int
+        The axes: places of columns in the window, in the order of the queries' terms.
+    per_axis : int
+        Cells along each axis.
+    walked : bool
+        Whether rows are kept by cell.
+    """
+
+    def __init__(self, columns: list[int], per_axis: int, walked: bool) -> None:
+        self.columns = columns
+        self.per_axis = per_axis
+        self.walked = walked
+        self.index = unindexed(0)
+
+    def build(self, rows: Rows, live: Ints, linked: Ints, table: Queries, bars: Floats) -> None:
+        """Learn the bounds from all rows held, put the linked ones into their cells and each query into its lists."""
+        sample = live[:: max(1, live.size // SAMPLE)]
+        geometry = [self._axis(rows.columns[c], live, rows.columns[c, sample]) for c in self.columns]
+        low, high, least, most = (np.array(part, np.float64) for part in zip(*geometry, strict=True))
+        width = (high - low) / self.per_axis
+        axes = len(self.columns)
+        cells = Cells(
+            column=np.array(self.columns, np.int64),
+            low=low,
+            width=width,
+            scale=1.0 / width,
+            pad=width * 1e-6 + 4 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high)),
+            least=least,
+            most=most,
+            per_axis=np.full(axes, self.per_axis, np.int64),
+            stride=self.per_axis ** np.arange(axes - 1, -1, -1, dtype=np.int64),
+        )
+        total = self.per_axis**axes
+        points = _points(total, rows.seq.size) if self.walked else _points(0, 0)
+        self.index = Index(cells, _reach(0, 0), _influence(0, total), points, True, self.walked, False)
+        if self.walked:
+            _link_all(points, cells, rows.columns, linked)
+        self.level(table, bars)
+
+    def level(self, table: Queries, bars: Floats) -> None:
+        """Make the influence lists anew from the queries' bars."""
+        queries = bars.size
+        reach = _reach(queries, len(self.columns))
+        for q in range(queries):
+            _aim(self.index.cells, table, reach, q)
+        total = self.per_axis ** len(self.columns)
+        influence = _level_all(_influence(queries, total), self.index.cells, reach, table, bars)
+        linear = bool(np.all((table.kind == scoring.LINEAR) | (table.k == 0)))
+        self.index = self.index._replace(reach=reach, influence=influence, linear=linear)
+
+    def admit(self, table: Queries, q: int, bar: float) -> None:
+        """Put one more query into the lists, or take one out (a bar of NaN)."""
+        have = self.index.reach.ordered.size
+        if table.kind.size > have:
+            reach = _reach(table.kind.size, len(self.columns))
+            for old, new in zip(self.index.reach[:7], reach[:7], strict=True):
+                new[:have] = old
+            level = np.full(table.kind.size, np.nan)
+            level[:have] = self.index.influence.level
+            self.index = self.index._replace(reach=reach, influence=self.index.influence._replace(level=level))
+        if not np.isnan(bar):
+            _aim(self.index.cells, table, self.index.reach, q)
+        influence = move_level(self.index.influence, self.index.cells, self.index.reach, table, q, bar)
+        linear = self.index.linear and table.kind[q] == scoring.LINEAR
+        self.index = self.index._replace(influence=influence, linear=bool(linear))
+
+    def relink(self, rows: Rows, linked: Ints) -> None:
+        """Put all rows into their cells anew, after their slots have changed."""
+        if self.walked:
+            points = _points(self.index.points.head.size, rows.seq.size)
+            _link_all(points, self.index.cells, rows.columns, linked)
+            self.index = self.index._replace(points=points)
+
+    def covers(self, rows: Rows, slots: Ints) -> bool:
+        """Tell whether all values of new rows lie within what the grid has learnt."""
+        return bool(_covers(self.index.cells, rows.columns, slots))
+
+    def stretch(self, rows: Rows, slots: Ints, table: Queries, bars: Floats) -> None:
+        """Let the outermost cells reach to new extremes; rows keep their cells."""
+        cells = self.index.cells
+        for i, column in enumerate(self.columns):
+            values = rows.columns[column, slots]
+            values = values[~np.isnan(values)]
+            if values.size:
+                # A little beyond, so that a stream of slowly growing values does not stretch the grid at every row.
+                cells.least[i] = min(cells.least[i], values.min() - 0.02 * cells.width[i])
+                cells.most[i] = max(cells.most[i], values.max() + 0.02 * cells.width[i])
+        self.level(table, bars)
+
+    def drifted(self, rows: Rows, sample: Ints) -> bool:
+        """Tell whether the rows now lie elsewhere than when the bounds were learnt."""
+        for i, column in enumerate(self.columns):
+            low, high, _, _ = self._axis(rows.columns[column], sample[:0], rows.columns[column, sample])
+            span = self.index.cells.width[i] * self.per_axis
+            start = self.index.cells.low[i]
+            if abs(low - start) + abs(high - start - span) > 0.5 * min(span, high - low):
+                return True
+        return False
+
+    @staticmethod
+    def _axis(column: Floats, live: Ints, sample: Floats) -> tuple[float, float, float, float]:
+        finite = sample[np.isfinite(sample)]
+        low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
+        if not high > low or not np.isfinite(high - low):
+            low, high = (low - 0.5, low + 0.5) if np.isfinite(high - low) else (-1e300, 1e300)
+            if not high > low:
+                low, high = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+        values = column[live]
+        values = values[~np.isnan(values)]
+        slack = 0.02 * (high - low)
+        least = min(low, values.min() - slack) if values.size else low
+        most = max(high, values.max() + slack) if values.size else high
+        return float(low), float(high), float(least), float(most)
+
+    def bytes(self) -> int:
+        """Size of the arrays."""
+        return sum(array.nbytes for part in self.index[:4] for array in part)
+
+    def _check(self, rows: Rows, live: Ints, table: Queries, bars: Floats) -> None:
+        cells, influence, points = self.index.cells, self.index.influence, self.index.points
+        for i, column in enumerate(self.columns):
+            values = rows.columns[column, live]
+            inside = (values >= cells.least[i]) & (values <= cells.most[i])
+            assert np.all(inside | np.isnan(values)), "a row lies outside the grid"
+        if self.walked:
+            linked = 0
+            for cell in range(points.head.size):
+                slot = points.head[cell]
+                while slot >= 0:
+                    assert points.cell[slot] == cell == _cell(cells, rows.columns, slot)
+                    linked += 1
+                    slot = points.following[slot]
+            assert linked == live.size, "a row is in no cell, or in two"
+        assert not np.any(influence.level > bars), "a query does not listen to all cells that can change its answer"
+        listed = [set(influence.pool[f : f + n]) for f, n in zip(influence.first, influence.size, strict=True)]
+        for slot in live[:50]:
+            cell = _cell(cells, rows.columns, slot)
+            for q in range(bars.size):
+                if table.k[q] != 0 and _reaches(table, q, rows.columns, slot, bars[q]):
+                    assert q in listed[cell], "a row can change an answer unnoticed"
+
+
+@kernel
+def _covers(cells: Cells, columns: Floats, slots: Ints) -> bool:
+    start = ZERO
+    while start < len(slots):
+        n = run_length(slots, start, len(slots))
+        if count_outside(cells, columns, slots[start], slots[start] + n) > 0:
+            return False
+        start += n
+    return True
+
+
+@kernel
+def _cell(cells: Cells, columns: Floats, slot: int) -> int:
+    return locate(cells, columns, slot)
+
+
+@kernel
+def _reaches(table: Queries, q: int, columns: Floats, slot: int, bar: float) -> bool:
+    return scoring.score_row(table, q, columns, slot) >= bar and scoring.inside(table, q, columns, slot)
+
+
+@kernel
+def _link_all(points: Points, cells: Cells, columns: Floats, live: Ints) -> None:
+    for i in range(len(live)):
+        link(points, live[i], locate(cells, columns, live[i]))
+
+
+@kernel
+def _level_all(influence: Influence, cells: Cells, reach: Reach, table: Queries, bars: Floats) -> Influence:
+    for q in range(len(bars)):
+        if table.k[q] != 0:
+            influence = move_level(influence, cells, reach, table, q, bars[q])
+    return influence
+
+
+@kernel
+def _aim(cells: Cells, table: Queries, reach: Reach, q: int) -> None:
+    """Work out for each axis in which order a query's cells are best, and which of them its ranges touch."""
+    reach.ordered[q] = 1
+    kind = table.kind[q]
+    for i in range(min(len(cells.low), table.terms[q])):
+        a = table.value[q, i]
+        direction = 1
+        point = 0.0
+        if kind == scoring.LINEAR:
+            direction = 1 if a >= 0 else -1
+        elif kind == scoring.EXPR:
+            direction = table.rising[q, i]
+            if direction == 0:
+                reach.ordered[q] = 0
+        elif kind == scoring.DISTANCE:
+            direction = 0
+            point = a
+        elif kind == scoring.PRODUCT:
+            if a + cells.least[i] < 0:
+                reach.ordered[q] = 0
+        elif cells.least[i] >= 0:
+            direction = 1 if a >= 0 else -1
+        elif cells.most[i] <= 0:
+            direction = -1 if a >= 0 else 1
+        elif a <= 0:
+            direction = 0
+        else:
+            reach.ordered[q] = 0
+        reach.direction[q, i] = direction
+        _clip(cells, table, reach, q, i)
+        at = (point - cells.low[i]) * cells.scale[i]
+        reach.centre[q, i] = min(max(int(min(max(at, 0.0), 1e9)), reach.first[q, i]), reach.last[q, i])
+
+
+@leaf
+def _clip(cells: Cells, table: Queries, reach: Reach, q: int, i: int) -> None:
+    low = -np.inf
+    high = np.inf
+    for r in range(table.ranges[q]):
+        if table.where_column[q, r] == cells.column[i]:
+            low = table.where_low[q, r]
+            high = table.where_high[q, r]
+    first = 0
+    last = cells.per_axis[i] - 1
+    while first < last and cell_high(cells, i, first) < low:
+        first += 1
+    while last > first and cell_low(cells, i, last) > high:
+        last -= 1
+    reach.low[q, i] = low
+    reach.high[q, i] = high
+    reach.first[q, i] = first
+    reach.last[q, i] = last
+
+
+def _no_cells() -> Cells:
+    none, no = np.empty(0, np.float64), np.empty(0, np.int64)
+    return Cells(no, none, none, none, none, none, none, no, no)
+
+
+def _reach(queries: int, axes: int) -> Reach:
+    def ints() -> Ints:
+        return np.zeros((queries, axes), np.int64)
+
+    def floats() -> Floats:
+        return np.zeros((queries, axes), np.float64)
+
+    room = np.zeros(axes)
+    ordered = np.zeros(queries, np.int64)
+    return Reach(
+        ints(), ints(), ints(), ints(), floats(), floats(), ordered, np.zeros(axes, np.int64), room, room.copy()
+    )
+
+
+def _influence(queries: int, cells: int) -> Influence:
+    return Influence(
+        first=np.zeros(cells, np.int64),
+        size=np.zeros(cells, np.int64),
+        room=np.zeros(cells, np.int64),
+        pool=np.empty(0, np.int64),
+        used=np.zeros(1, np.int64),
+        level=np.full(queries, np.nan),
+        found=np.empty(cells, np.int64),
+        bounds=np.empty(cells, np.float64),
+    )
+
+
+def _points(cells: int, slots: int) -> Points:
+    return Points(
+        head=np.full(cells, -1, np.int64),
+        tail=np.full(cells, -1, np.int64),
+        following=np.empty(slots, np.int64),
+        previous=np.empty(slots, np.int64),
+        cell=np.empty(slots, np.int64),
+        heap_bound=np.empty(cells, np.float64),
+        heap_code=np.empty(cells, np.int64),
+    )

@@ -1,0 +1,112 @@
+"""Ids of any type, kept beside a window. Kernels never see them: they are read only for rows that change an answer.
+
+Numbers lie in an array by slot. Everything else stays in the Arrow arrays it came in, found by the row's tick, so that
+no Python object is made per row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from topwatch.kernels.scoring import Ints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Values = Any  # a NumPy array of numbers or an Arrow array
+
+_MANY_CHUNKS = 256
+
+
+class NumberIds:
+    """Numeric ids by slot. O(1) per row."""
+
+    def __init__(self, dtype: np.dtype[Any], slots: int) -> None:
+        self._values = np.zeros(slots, dtype)
+
+    def write(self, slots: Ints, ticks: Ints, values: Values) -> None:
+        """Note the ids of arriving rows."""
+        if slots[-1] - slots[0] == slots.size - 1 == ticks[-1] - ticks[0] and np.all(slots[1:] > slots[:-1]):
+            self._values[slots[0] : slots[-1] + 1] = values  # a piece of a ring
+        else:
+            self._values[slots] = values
+
+    def read(self, slots: Ints, ticks: Ints) -> Values:
+        """Return the ids of rows."""
+        return self._values[slots]
+
+    def move(self, old: Ints, new: Ints, size: int) -> None:
+        """Follow rows to their new slots in a window of another size."""
+        values = np.zeros(size, self._values.dtype)
+        values[new] = self._values[old]
+        self._values = values
+
+    def bytes(self) -> int:
+        """Size of the array."""
+        return int(self._values.nbytes)
+
+
+class ArrowIds:
+    """Ids of any Arrow type by tick, in chunks. Reading is O(log chunks) per row, merging O(1) amortised."""
+
+    def __init__(self) -> None:
+        self._ticks: list[Ints] = []
+        self._chunks: list[pa.Array] = []
+        self._rows = 0
+
+    def write(self, slots: Ints, ticks: Ints, values: Values) -> None:
+        """Note the ids of arriving rows."""
+        self._ticks.append(ticks)
+        self._chunks.append(values)
+        self._rows += len(ticks)
+        self._merge()
+
+    def read(self, slots: Ints, ticks: Ints) -> Values:
+        """Return the ids of rows."""
+        import pyarrow as pa
+
+        starts = np.array([chunk[0] for chunk in self._ticks])
+        number = np.searchsorted(starts, ticks, side="right") - 1
+        order = np.argsort(number, kind="stable")
+        parts = []
+        for i in np.unique(number):
+            mine = order[number[order] == i]
+            parts.append(self._chunks[i].take(pa.array(np.searchsorted(self._ticks[i], ticks[mine]))))
+        if not parts:
+            return self._chunks[0].slice(0, 0) if self._chunks else pa.array([], pa.null())
+        return pa.concat_arrays(parts).take(pa.array(np.argsort(order, kind="stable")))
+
+    def move(self, old: Ints, new: Ints, size: int) -> None:
+        """Ticks do not change when slots do."""
+
+    def release(self, head: int) -> None:
+        """Give back chunks whose rows are all older than ``head``."""
+        while len(self._ticks) > 1 and self._ticks[1][0] <= head:
+            self._rows -= len(self._ticks.pop(0))
+            self._chunks.pop(0)
+        self._merge()
+
+    def crowded(self, held: int) -> bool:
+        """Tell whether most ids belong to rows that are gone."""
+        return self._rows > 2 * held + 4096
+
+    def keep(self, ticks: Ints) -> None:
+        """Give back all but the rows with these ticks, which are sorted."""
+        self._chunks, self._ticks, self._rows = [self.read(ticks, ticks)], [ticks], ticks.size
+
+    def _merge(self) -> None:
+        import pyarrow as pa
+
+        if len(self._chunks) > _MANY_CHUNKS:
+            self._chunks, self._ticks = [pa.concat_arrays(self._chunks)], [np.concatenate(self._ticks)]
+
+    def bytes(self) -> int:
+        """Size of the arrays."""
+        return int(sum(chunk.nbytes for chunk in self._chunks) + 8 * self._rows)
+
+
+def ids_for(values: Values, slots: int) -> NumberIds | ArrowIds:
+    """Return a store for ids of the kind of ``values``."""
+    return NumberIds(values.dtype, slots) if isinstance(values, np.ndarray) else ArrowIds()

@@ -1,0 +1,141 @@
+"""Sorted views and skybands: the rows each query keeps, and what was last reported of them.
+
+A view keeps every live row whose key reaches its bar; a skyband only those that fewer than k newer rows beat. Both keep
+at least the answer, and say so when they no longer can (``whole`` is 0 and fewer than k are left).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topwatch.kernels.runs import Answers, Runs
+from topwatch.kernels.scoring import Ints
+
+FAR = 2**62
+
+
+class RunPool:
+    """The runs and answers of a group of queries, by place in its query table.
+
+    Parameters
+    ----------
+    banded : bool
+        Keep skybands instead of views.
+    """
+
+    def __init__(self, banded: bool) -> None:
+        self.runs = _runs(0, 0, banded)
+        self.answers = _answers(0, 0)
+        self._used = 0
+        self._answers_used = 0
+
+    def add(self, place: int, k: int, target: int, room: int) -> None:
+        """Give a query a run that is cut to ``target`` rows when it has more than ``room``."""
+        self._reserve(place + 1, room + 1, k)
+        r, a = self.runs, self.answers
+        r.first[place], a.first[place] = self._used, self._answers_used
+        self._used += room + 1
+        self._answers_used += k
+        r.room[place], r.target[place] = room, target
+        r.size[place] = a.size[place] = 0
+        r.bar[place], r.whole[place], r.oldest[place] = -np.inf, 1, FAR
+        a.stale[place] = 1
+
+    def remove(self, place: int) -> None:
+        """Close a query's run; its places are given back when the pool next grows."""
+        r, a = self.runs, self.answers
+        r.size[place] = r.room[place] = r.target[place] = a.size[place] = a.stale[place] = 0
+        r.bar[place], r.whole[place], r.oldest[place] = np.inf, 1, FAR
+
+    def relocate(self, mask: int) -> None:
+        """Recompute slots from ordinals after a ring has grown."""
+        np.bitwise_and(self.runs.seq, mask, out=self.runs.slot)
+        np.bitwise_and(self.answers.seq, mask, out=self.answers.slot)
+
+    def answer(self, place: int) -> tuple[Ints, np.ndarray, Ints]:
+        """Return the slots, keys and ticks of the last reported answer, best first."""
+        a = self.answers
+        part = slice(a.first[place], a.first[place] + a.size[place])
+        return a.slot[part].copy(), a.key[part].copy(), a.seq[part].copy()
+
+    def set_answer(self, place: int, slots: Ints, keys: np.ndarray, seq: Ints) -> None:
+        """Say what was last reported."""
+        a = self.answers
+        part = slice(a.first[place], a.first[place] + len(slots))
+        a.slot[part], a.key[part], a.seq[part] = slots, keys, seq
+        a.size[place] = len(slots)
+        a.stale[place] = 1
+
+    def _reserve(self, places: int, room: int, k: int) -> None:
+        r, a = self.runs, self.answers
+        have = r.first.size
+        grown = have if places <= have else max(places, 2 * have, 8)
+        if grown == have and self._used + room <= r.key.size and self._answers_used + k <= a.key.size:
+            return
+        kept = int((r.room + 1)[r.target > 0].sum())
+        runs = _runs(grown, max(2 * (kept + room), r.key.size if kept + room <= r.key.size // 2 else 0), r.banded)
+        answers = _answers(grown, max(2 * (int(a.size.sum()) + kept + k), 64))
+        self._used = self._answers_used = 0
+        for place in np.flatnonzero(r.target > 0):
+            old, size, n = r.first[place], r.room[place] + 1, r.size[place]
+            for name in ("key", "seq", "slot") + (("beaten",) if r.banded else ()):
+                getattr(runs, name)[self._used : self._used + n] = getattr(r, name)[old : old + n]
+            runs.first[place] = self._used
+            self._used += size
+        for name in ("room", "target", "size", "bar", "whole", "oldest"):
+            getattr(runs, name)[:have] = getattr(r, name)
+        for place in np.flatnonzero(r.target > 0):
+            old, n = a.first[place], a.size[place]
+            for name in ("key", "seq", "slot"):
+                getattr(answers, name)[self._answers_used : self._answers_used + n] = getattr(a, name)[old : old + n]
+            answers.first[place] = self._answers_used
+            # An answer never has more rows than its run is cut to.
+            self._answers_used += int(min(r.target[place], r.room[place]))
+        answers.size[:have], answers.stale[:have] = a.size, a.stale
+        self.runs, self.answers = runs, answers
+
+    def bytes(self) -> int:
+        """Size of the arrays."""
+        return sum(x.nbytes for x in (*self.runs[:-1], *self.answers))
+
+    def _check(self, k: Ints) -> None:
+        r = self.runs
+        for q in range(r.first.size):
+            part = slice(r.first[q], r.first[q] + r.size[q])
+            key, seq = r.key[part], r.seq[part]
+            ordered = (key[:-1] > key[1:]) | ((key[:-1] == key[1:]) & (seq[:-1] > seq[1:]))
+            assert ordered.all(), "a run is out of order"
+            assert r.size[q] <= r.room[q]
+            assert (key >= r.bar[q]).all(), "a row below the bar is kept"
+            assert seq.size == 0 or seq.min() >= r.oldest[q]
+            if r.banded and k[q] > 0:
+                newer = np.array([(seq[:i] > seq[i]).sum() for i in range(seq.size)])
+                assert (r.beaten[part] >= newer).all(), "a skyband counts too few newer and better rows"
+                assert (r.beaten[part] < k[q]).all(), "a skyband keeps a row that k newer ones beat"
+
+
+def _runs(places: int, pool: int, banded: bool) -> Runs:
+    def ints(n: int = places) -> Ints:
+        return np.zeros(n, np.int64)
+
+    return Runs(
+        first=ints(),
+        room=ints(),
+        target=ints(),
+        size=ints(),
+        bar=np.full(places, np.inf),
+        whole=np.ones(places, np.int64),
+        oldest=np.full(places, FAR),
+        key=np.zeros(pool),
+        seq=ints(pool),
+        slot=ints(pool),
+        beaten=ints(pool if banded else 0),
+        banded=banded,
+    )
+
+
+def _answers(places: int, pool: int) -> Answers:
+    def ints(n: int = places) -> Ints:
+        return np.zeros(n, np.int64)
+
+    return Answers(ints(), ints(), np.zeros(pool), ints(pool), ints(pool), ints())

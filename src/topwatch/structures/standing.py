@@ -1,0 +1,231 @@
+"""Standing top-k queries over a window: the parts that the algorithms of SIGMOD'06 and our own are put together from.
+
+An algorithm says what its runs keep, whether arrivals find their queries by influence lists, and whether rows are
+kept by cell; the rest is the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from topwatch.kernels.compile import kernel
+from topwatch.kernels.drive import drive
+from topwatch.kernels.route import CELLS, FILLS, HITS, LISTED, SCORES
+from topwatch.kernels.rows import Log, Rows, Step, with_room
+from topwatch.kernels.runs import Answers, Runs, cut, report
+from topwatch.kernels.scoring import Floats, Ints, Queries
+from topwatch.kernels.select import fill_by_scan
+from topwatch.queries import Query
+from topwatch.structures.engine import Found, Window
+from topwatch.structures.grid import Grid, cells_per_axis, unindexed
+from topwatch.structures.runs import RunPool
+from topwatch.structures.table import QueryTable
+
+
+@dataclass(frozen=True)
+class Design:
+    """What one algorithm does its own way.
+
+    Attributes
+    ----------
+    sizes : function of k
+        Returns (target, room): a computation from scratch keeps ``target`` rows, and a run that has grown past
+        ``room`` is cut back to them.
+    banded : bool
+        Runs are skybands.
+    lists : function of (queries, live rows, largest target)
+        Whether arrivals find their queries by influence lists rather than by a fused scan.
+    walked : bool
+        Rows are kept by cell, and a starving run is filled by a walk over the cells.
+    per_axis : int or None
+        Cells along each axis; by the number of rows when None.
+    """
+
+    sizes: Callable[[int], tuple[int, int]]
+    banded: bool
+    lists: Callable[[int, int, int], bool]
+    walked: bool
+    per_axis: int | None = None
+
+
+class Standing:
+    """A group of top-k queries that share a window, a grid and a loop.
+
+    Parameters
+    ----------
+    window : RingWindow or LatestWindow
+        Owns the rows.
+    axes : list of int
+        Columns of the grid, in the order of the queries' terms; empty when the queries read different columns.
+    expected : int
+        How many rows the window will hold, 0 when that is not known.
+    design : Design
+        The algorithm.
+    """
+
+    in_order = True
+
+    def __init__(self, window: Window, axes: list[int], expected: int, design: Design) -> None:
+        self.window = window
+        self.table = QueryTable()
+        self.pool = RunPool(design.banded)
+        self.grid: Grid | None = None
+        self._axes = axes
+        self._expected = expected
+        self._design = design
+        self._counters = np.zeros(8, np.int64)
+        self._levelled = 0  # live rows when the lists were last made anew
+        self._checked = 0  # tick when the bounds were last checked
+
+    def add(self, query: Query, column_of: Mapping[str, int]) -> int:
+        """Write a query into the tables; :meth:`start` gives it its first answer."""
+        place = self.table.add(query, column_of)
+        k = int(self.table.arrays.k[place])
+        if self._expected:
+            # More rows than the window holds are never in an answer: no room is made for them.
+            k = self.table.arrays.k[place] = min(k, self._expected)
+        self.pool.add(place, k, *self._design.sizes(k))
+        return place
+
+    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+        """Judge a new query over the rows of the last judgement, then take in what has come since."""
+        rows = self.window.rows()
+        log = _first_report(self.table.arrays, place, rows, head, moment, at, self.pool.runs, self.pool.answers)
+        if moment != self.window.tick:
+            _fill(self.table.arrays, place, rows, head, self.window.tick, self.pool.runs)
+        self.pool.answers.stale[place] = 1
+        if self.grid is not None:
+            self.grid.admit(self.table.arrays, place, float(self.pool.runs.bar[place]))
+        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+
+    def resume(self, head: int, judged: int) -> None:
+        """Fill all runs anew from the window."""
+        _fill_all(self.table.arrays, self.window.rows(), head, self.window.tick, self.pool.runs)
+        self.pool.answers.stale[self.table.active()] = 1
+        self.grid = None
+
+    def remove(self, place: int) -> None:
+        """Take a query out."""
+        if self.grid is not None:
+            self.grid.admit(self.table.arrays, place, float("nan"))
+        self.table.remove(place)
+        self.pool.remove(place)
+
+    def process(self, step: Step) -> Found:
+        """Take a step of the window; return the changes at its judgements."""
+        rows = self.window.rows()
+        self._prepare(rows, step.arrived)
+        index = self.grid.index if self.grid is not None else unindexed(self.table.places)
+        log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
+        log, influence = drive(
+            rows, self.table.arrays, self.pool.runs, self.pool.answers, index, step, log, self._counters
+        )
+        if self.grid is not None:
+            self.grid.index = index._replace(influence=influence)
+        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+
+    def _prepare(self, rows: Rows, arrived: Ints) -> None:
+        """Make the grid when it pays, and keep it fitting to the rows."""
+        held = self.window.capacity - self.window.free()
+        before = held - arrived.size
+        bars = self.pool.runs.bar
+        target = int(self.pool.runs.target.max(initial=1))
+        if not self._axes or not self._design.lists(len(self.table), before, target):
+            self.grid = None
+            return
+        if self.grid is not None and arrived.size and not self.grid.covers(rows, arrived):
+            self.grid.stretch(rows, arrived, self.table.arrays, bars)
+        tick = self.window.tick
+        if self.grid is not None and tick - self._checked > max(held // 2, 65_536):
+            self._checked = tick
+            if self._outgrown(held) or self.grid.drifted(rows, self.window.sample(2000)):
+                self.grid = None
+        if self.grid is None:
+            per_axis = self._design.per_axis or cells_per_axis(len(self._axes), max(self._expected, held))
+            live = self.window.live_slots()
+            self.grid = Grid(self._axes, per_axis, self._design.walked)
+            self.grid.build(rows, live, live[: live.size - arrived.size], self.table.arrays, bars)
+            self._levelled, self._checked = before, tick
+        elif before > 2 * self._levelled or (before == self._expected > self._levelled):
+            # While a window fills, bars rise without a computation from scratch that would clean the lists.
+            _trim(self.pool.runs)
+            self.grid.level(self.table.arrays, bars)
+            self._levelled = before
+
+    def _outgrown(self, held: int) -> bool:
+        assert self.grid is not None
+        if self._design.per_axis is not None or self._expected:
+            return False
+        wanted = cells_per_axis(len(self._axes), held) ** len(self._axes)
+        have = self.grid.per_axis ** len(self._axes)
+        return not have / 8 <= wanted <= have * 8
+
+    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+        """Return the slots and keys of the last judgement's answer, best first."""
+        slots, keys, _ = self.pool.answer(place)
+        return slots, keys
+
+    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+        """Say what was last reported, after a restore."""
+        self.pool.set_answer(place, slots, keys, self.window.seq[slots])
+
+    def relocate(self) -> None:
+        """Follow the rows to their new slots after the window has grown."""
+        if self.window.fifo:
+            self.pool.relocate(self.window.capacity - 1)
+        if self.grid is not None:
+            self.grid.relink(self.window.rows(), self.window.live_slots())
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the start."""
+        c = self._counters
+        return {
+            "scores": int(c[SCORES]),
+            "listed": int(c[LISTED]),
+            "hits": int(c[HITS]),
+            "cells": int(c[CELLS]),
+            "recomputations": int(c[FILLS]),
+            "kept": int(self.pool.runs.size.sum()),
+            "influence": int(self.grid.index.influence.size.sum()) if self.grid is not None else 0,
+            "bytes": self.pool.bytes() + (self.grid.bytes() if self.grid is not None else 0),
+        }
+
+    def _check(self) -> None:
+        self.table._check()
+        self.pool._check(self.table.arrays.k)
+        if self.grid is not None:
+            rows, live = self.window.rows(), self.window.live_slots()
+            self.grid._check(rows, live, self.table.arrays, self.pool.runs.bar)
+
+
+@kernel
+def _fill(table: Queries, q: int, rows: Rows, head: int, moment: int, runs: Runs) -> None:
+    fill_by_scan(table, q, rows, head, moment, runs)
+
+
+@kernel
+def _fill_all(table: Queries, rows: Rows, head: int, moment: int, runs: Runs) -> None:
+    for q in range(len(table.k)):
+        if table.k[q] != 0:
+            fill_by_scan(table, q, rows, head, moment, runs)
+
+
+@kernel
+def _trim(runs: Runs) -> None:
+    for q in range(len(runs.size)):
+        if not runs.banded and runs.size[q] > runs.target[q] > 0:
+            cut(runs, q, runs.target[q])
+
+
+@kernel
+def _first_report(
+    table: Queries, q: int, rows: Rows, head: int, moment: int, at: int, runs: Runs, answers: Answers
+) -> Log:
+    fill_by_scan(table, q, rows, head, moment, runs)
+    log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
+    log = with_room(log, 2 * table.k[q])
+    report(answers, runs, rows, q, table.k[q], at, log)
+    return log

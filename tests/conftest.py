@@ -1,0 +1,54 @@
+"""Seeds that are printed and can be given again, and sizes that fit the machine code or the bare interpreter."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import zlib
+from collections.abc import Generator
+from pathlib import Path
+
+import hypothesis
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the tests share modules: oracle, streams, lockstep
+
+from sizes import COMPILED, SCALE, Scale
+
+hypothesis.settings.register_profile(
+    "topwatch",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
+)
+hypothesis.settings.load_profile("topwatch")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    default = os.environ.get("TOPWATCH_SEED", str(time.time_ns() % 2**32))
+    parser.addoption("--seed", type=int, default=int(default), help="seed of the random tests (or TOPWATCH_SEED)")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"topwatch: --seed={config.getoption('--seed')}, kernels {'compiled' if COMPILED else 'interpreted'}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        report.sections.append(("seed", f"run again with --seed={item.config.getoption('--seed')}"))
+    return report
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Random numbers that depend on the seed and on the test, not on which tests ran before."""
+    return np.random.default_rng([request.config.getoption("--seed"), zlib.crc32(request.node.nodeid.encode())])
+
+
+@pytest.fixture(scope="session")
+def scale() -> Scale:
+    return SCALE

@@ -1,0 +1,154 @@
+"""A monitor and the oracle, driven by the same operations and compared after each of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from oracle import Change, Oracle, Query, Rows, Seconds, Window
+from oracle_scores import Score
+
+import topwatch as tw
+
+ALGORITHMS = ("brute", "scan", "tsl", "tma", "sma", "reserve", "auto")
+
+
+def serves(algorithm: str, query: Query, window: Window) -> bool:
+    """Whether the plan accepts the combination: the one place where the tests say so."""
+    if algorithm in ("scan", "sma") and window.kind == "latest":
+        return False
+    if algorithm in ("tsl", "tma", "sma") and query.score.kind == "expr":
+        return set(query.score.columns) <= {*query.score.increasing, *query.score.decreasing}
+    return True
+
+
+def served(algorithm: str, queries: Iterable[Query], window: Window) -> list[Query]:
+    return [query for query in queries if serves(algorithm, query, window)]
+
+
+def as_score(score: Score) -> Any:
+    if score.kind == "expr":
+        return tw.expr(score.text, increasing=list(score.increasing), decreasing=list(score.decreasing))
+    makers = {"linear": tw.linear, "product": tw.product, "quadratic": tw.quadratic, "distance": tw.distance}
+    return makers[score.kind](dict(score.terms))
+
+
+def as_query(query: Query) -> Any:
+    where = {column: (low, high) for column, low, high in query.where}
+    if query.kind == "nearest":
+        return tw.Nearest(k=query.k, point=dict(query.score.terms), name=query.name, where=where)
+    if query.kind == "threshold":
+        return tw.Threshold(score=as_score(query.score), above=query.above, name=query.name, where=where)
+    return tw.TopK(k=query.k, score=as_score(query.score), name=query.name, where=where)
+
+
+def as_window(window: Window) -> Any:
+    if window.kind == "latest":
+        return tw.latest()
+    return tw.last(window.size if window.kind == "count" else f"{window.size} seconds")
+
+
+def as_every(every: int | Seconds) -> int | str:
+    return f"{every.seconds} seconds" if isinstance(every, Seconds) else every
+
+
+def plain(value: Any) -> Any:
+    """An id as the tests compare it: NumPy's scalars as Python's, any timestamp as one of pandas."""
+    if isinstance(value, np.datetime64) or type(value).__module__ == "datetime":
+        return pd.Timestamp(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def as_changes(changes: Iterable[Any]) -> list[Change]:
+    return [Change(int(c.at), c.query, c.op, plain(c.id), float(c.score)) for c in changes]
+
+
+def expect_equal(got: Sequence[Any], expected: Sequence[Any], what: str) -> None:
+    """Equal to the bit, or a message that shows the first difference with what is around it."""
+    if list(got) == list(expected):
+        return
+    pairs = enumerate(zip(got, expected, strict=False))
+    first = next((i for i, (one, other) in pairs if one != other), min(len(got), len(expected)))
+    around = slice(max(0, first - 2), first + 3)
+    raise AssertionError(
+        f"{what}: {len(got)} instead of {len(expected)}, first difference at {first}\n"
+        f"  got      {list(got[around])}\n  expected {list(expected[around])}"
+    )
+
+
+class Lockstep:
+    """Each method does the same to a `Monitor` and to an `Oracle`, then compares all that can be seen of them."""
+
+    def __init__(
+        self,
+        queries: Sequence[Query],
+        window: Window,
+        every: int | Seconds = 1,
+        algorithm: str = "auto",
+        *,
+        time: str | None = None,
+        **options: Any,
+    ) -> None:
+        timed = window.kind == "time" or isinstance(every, Seconds)
+        self.time = time or ("time" if timed else None)
+        self.window, self.algorithm = window, algorithm
+        self.oracle = Oracle(queries, window, every, time=self.time)
+        self.monitor = tw.Monitor(
+            [as_query(query) for query in queries],
+            window=as_window(window),
+            every=as_every(every),
+            algorithm=algorithm,
+            time=self.time,
+            **options,
+        )
+        self.replayed: dict[str, Counter[tuple[Any, float]]] = {query.name: Counter() for query in queries}
+        self.compare([], [], "a new monitor")
+
+    def push(self, rows: Rows, carry: Callable[[Rows], Any] = dict) -> list[Change]:
+        """`carry` turns the rows into what is pushed: a dict, a table, a frame."""
+        what = f"push of {len(rows['id'])} rows after {self.oracle.seen}"
+        return self.compare(self.monitor.push(carry(rows)), self.oracle.push(rows), what)
+
+    def delete(self, ids: Sequence[Any]) -> list[Change]:
+        return self.compare(self.monitor.delete(ids), self.oracle.delete(ids), f"delete of {list(ids)}")
+
+    def advance(self, time: Any) -> list[Change]:
+        return self.compare(self.monitor.advance(time), self.oracle.advance(time), f"advance to {time}")
+
+    def add(self, query: Query) -> list[Change]:
+        self.replayed[query.name] = Counter()
+        return self.compare(self.monitor.add(as_query(query)), self.oracle.add(query), f"add of {query}")
+
+    def remove(self, name: str) -> None:
+        self.monitor.remove(name)
+        self.oracle.remove(name)
+        del self.replayed[name]
+        self.compare([], [], f"remove of {name}")
+
+    def restart(self) -> None:
+        """Go on with a restored copy."""
+        self.monitor = tw.Monitor.restore(self.monitor.snapshot())
+        self.compare([], [], "snapshot and restore")
+
+    def compare(self, got: Iterable[Any], expected: Iterable[Change], what: str) -> list[Change]:
+        changes = as_changes(got)
+        wanted = [change._replace(id=plain(change.id)) for change in expected]
+        what = f"{self.algorithm} on {self.window}, row {self.oracle.seen}: {what}"
+        expect_equal(changes, wanted, f"{what}: changes")
+        for change in changes:
+            tally = self.replayed[change.query]
+            tally[change.id, change.score] += 1 if change.op == "enter" else -1
+            assert tally[change.id, change.score] >= 0, f"{what}: {change} leaves without having entered"
+        for name in self.oracle.queries:
+            answer = [(plain(entry.id), float(entry.score)) for entry in self.monitor.answer(name)]
+            expect_equal(answer, [(plain(i), s) for i, s in self.oracle.answer(name)], f"{what}: answer of {name}")
+            assert +self.replayed[name] == Counter(answer), f"{what}: changes replayed are not the answer of {name}"
+        stats = self.monitor.stats()
+        assert stats["skipped"] == self.oracle.skipped, what
+        if self.window.kind == "latest":
+            assert stats["unknown_deletes"] == self.oracle.unknown_deletes, what
+        self.monitor._check()
+        return changes

@@ -1,0 +1,240 @@
+"""The oracle: what docs/semantics.md says, recomputed from all rows, with nothing from the package under test.
+
+Every judgement looks at all live rows again. Only two things are carried along: the score of a row, which depends on
+nothing but the row, and which row is the latest of each id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from oracle_scores import Score, as_float, score_rows
+
+Rows = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Query:
+    name: str
+    kind: Literal["topk", "nearest", "threshold"]
+    score: Score
+    k: int = 0
+    above: float = 0.0
+    where: tuple[tuple[str, float, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Window:
+    """`size` is a number of rows or of seconds, or nothing."""
+
+    kind: Literal["count", "time", "latest"]
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """A duration, where `every` could also be a number of rows."""
+
+    seconds: int
+
+
+class Change(NamedTuple):
+    at: int
+    query: str
+    op: str
+    id: Any
+    score: float
+
+
+class Placed(NamedTuple):
+    """A row in an answer. `unit` is what a change is about: the row, or in latest() its id with its score."""
+
+    unit: Hashable
+    id: Any
+    score: float
+
+
+class Operation(NamedTuple):
+    """One step of a stream's life: push (rows), delete (ids), advance (time), add (query) or remove (name)."""
+
+    verb: Literal["push", "delete", "advance", "add", "remove"]
+    what: Any
+
+
+def as_time(values: Any) -> np.ndarray:
+    """Numbers stay seconds; timestamps become nanoseconds since the epoch, so that nothing is rounded."""
+    values = np.asarray(values)
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[ns]").astype(np.int64)
+    return values.astype(np.float64)
+
+
+class Oracle:
+    """Takes one operation after the other; each gives its changes."""
+
+    def __init__(
+        self,
+        queries: Iterable[Query],
+        window: Window,
+        every: int | Seconds = 1,
+        id: str = "id",
+        time: str | None = None,
+    ) -> None:
+        self.queries: dict[str, Query] = {}
+        self.window, self.every, self.id_column, self.time_column = window, every, id, time
+        self.columns: dict[str, np.ndarray] = {}
+        self.ids: list[Any] = []
+        self.times = np.zeros(0)
+        self.seen = 0
+        self.now: Any = None
+        self.boundary: Any = None
+        self.latest: dict[Any, int] = {}
+        self.skipped = 0
+        self.unknown_deletes = 0
+        self._tick = 1  # one second in units of the time column
+        self._at = 0
+        self._live = np.zeros(0, dtype=np.int64)
+        self._answers: dict[str, list[Placed]] = {}
+        self._scores: dict[str, np.ndarray] = {}
+        for query in queries:
+            self.add(query)
+
+    # -- operations -------------------------------------------------------------------------------------------------
+
+    def apply(self, operations: Iterable[Operation]) -> list[Change]:
+        """All changes of a list of operations."""
+        return [change for verb, what in operations for change in getattr(self, verb)(what)]
+
+    def push(self, rows: Rows) -> list[Change]:
+        ids = list(rows[self.id_column])
+        fresh = {
+            name: as_float(values) for name, values in rows.items() if name not in (self.id_column, self.time_column)
+        }
+        times = as_time(rows[self.time_column]) if self.time_column is not None and ids else np.zeros(len(ids))
+        if not ids:
+            return []
+        if self.time_column is not None and np.asarray(rows[self.time_column]).dtype.kind == "M":
+            self._tick = 1_000_000_000
+        self._remember(ids, fresh, times)
+        changes: list[Change] = []
+        for name, time in zip(ids, times, strict=True):
+            if self.time_column is not None:
+                changes += self._pass_boundaries(time)
+                self.now = time if self.now is None else max(self.now, time)
+            self.seen += 1
+            self.latest[name] = self.seen
+            if not isinstance(self.every, Seconds) and self.seen % self.every == 0:
+                changes += self._judge(self.now)
+        return changes
+
+    def delete(self, ids: Iterable[Any]) -> list[Change]:
+        for name in ids:
+            if self.latest.pop(name, None) is None:
+                self.unknown_deletes += 1
+        return self._judge(self.now) if self.every == 1 else []
+
+    def advance(self, time: Any) -> list[Change]:
+        value = as_time(time)[()]
+        if np.asarray(time).dtype.kind == "M":
+            self._tick = 1_000_000_000
+        changes = self._pass_boundaries(value)
+        self.now = value if self.now is None else max(self.now, value)
+        return self._judge(self.now) if self.every == 1 else changes
+
+    def add(self, query: Query) -> list[Change]:
+        """Judged at once over the window as of the last judgement."""
+        assert query.name not in self.queries
+        self.queries[query.name] = query
+        self._scores[query.name] = self._ranked(query, self.columns)[0]
+        self._answers[query.name] = []
+        return self._judge_query(query)
+
+    def remove(self, name: str) -> list[Change]:
+        del self.queries[name], self._answers[name], self._scores[name]
+        return []
+
+    def answer(self, name: str) -> list[tuple[Any, float]]:
+        return [(placed.id, placed.score) for placed in self._answers[name]]
+
+    # -- rows -------------------------------------------------------------------------------------------------------
+
+    def _remember(self, ids: list[Any], fresh: dict[str, np.ndarray], times: np.ndarray) -> None:
+        known = len(self.ids)
+        self.ids += ids
+        self.times = np.concatenate([self.times, times]) if known else times
+        for name, values in fresh.items():
+            self.columns[name] = np.concatenate([self.columns.get(name, np.full(known, np.nan)), values])
+        lost = np.zeros(len(ids), dtype=bool)
+        for name, query in self.queries.items():
+            scores, unranked = self._ranked(query, fresh)
+            self._scores[name] = np.concatenate([self._scores[name], scores])
+            lost |= unranked
+        self.skipped += int(lost.sum())
+
+    @staticmethod
+    def _ranked(query: Query, columns: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The scores, NaN for rows that stay out of the answer, and which rows the query cannot rank at all."""
+        if not columns:
+            return np.zeros(0), np.zeros(0, dtype=bool)
+        scores = score_rows(query.score, columns)
+        unranked = np.isnan(scores)
+        for column in query.score.columns + tuple(column for column, _, _ in query.where):
+            unranked |= np.isnan(columns[column])
+        out = unranked.copy()
+        for column, low, high in query.where:
+            out |= ~((columns[column] >= low) & (columns[column] <= high))
+        return np.where(out, np.nan, scores), unranked
+
+    # -- judgements -------------------------------------------------------------------------------------------------
+
+    def _pass_boundaries(self, time: Any) -> list[Change]:
+        """Judge at each boundary up to and including `time`. Before the first time there is nothing to judge."""
+        if not isinstance(self.every, Seconds):
+            return []
+        step = self.every.seconds * self._tick
+        last = time // step * step
+        changes: list[Change] = []
+        while self.boundary is not None and self.boundary < last:
+            self.boundary += step
+            changes += self._judge(self.boundary)
+            if self.window.kind != "time" or len(self._live) == 0:
+                break  # no row comes and none expires: the boundaries that are left see the same
+        self.boundary = last
+        return changes
+
+    def _judge(self, now: Any) -> list[Change]:
+        self._at = self.seen
+        ordinals = np.arange(1, self.seen + 1)
+        if self.window.kind == "count":
+            self._live = ordinals[ordinals > self.seen - self.window.size]
+        elif self.window.kind == "latest":
+            self._live = np.array(sorted(self.latest.values()), dtype=np.int64)
+        elif self.seen:
+            self._live = ordinals[self.times[: self.seen] > now - self.window.size * self._tick]
+        return [change for query in self.queries.values() for change in self._judge_query(query)]
+
+    def _judge_query(self, query: Query) -> list[Change]:
+        old, new = self._answers[query.name], self._rank(query)
+        self._answers[query.name] = new
+        before, after = {placed.unit for placed in old}, {placed.unit for placed in new}
+        left = [Change(self._at, query.name, "leave", p.id, p.score) for p in old if p.unit not in after]
+        return left + [Change(self._at, query.name, "enter", p.id, p.score) for p in new if p.unit not in before]
+
+    def _rank(self, query: Query) -> list[Placed]:
+        """Better score first, then the newer row first."""
+        scores = self._scores[query.name][self._live - 1]
+        keep = ~np.isnan(scores)
+        if query.kind == "threshold":
+            keep &= scores < query.above if query.score.smaller_is_better else scores > query.above
+        live, scores = self._live[keep], scores[keep]
+        order = np.lexsort((-live, scores if query.score.smaller_is_better else -scores))
+        if query.kind != "threshold":
+            order = order[: query.k]
+        by_row = self.window.kind != "latest"
+        return [
+            Placed(ordinal if by_row else (self.ids[ordinal - 1], score), self.ids[ordinal - 1], score)
+            for ordinal, score in zip(live[order].tolist(), scores[order].tolist(), strict=True)
+        ]

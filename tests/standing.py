@@ -1,0 +1,106 @@
+"""Standing queries for the tests: one of each kind, and random mixtures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from oracle import Query, Rows
+from oracle_scores import Score, as_float, score_rows
+
+# One of each kind.
+SCORES = {
+    "linear": Score("linear", (("a", 0.7), ("b", 0.3))),
+    "falling": Score("linear", (("c", -1.5), ("a", 0.25), ("b", -0.5))),
+    "single": Score("linear", (("b", 1.0),)),
+    "product": Score("product", (("a", 0.1), ("b", 0.4), ("c", 0.2))),
+    "product_of_negatives": Score("product", (("a", -0.5), ("c", -0.5))),
+    "quadratic": Score("quadratic", (("a", 0.1), ("b", 0.4), ("c", 2.0))),
+    "saddle": Score("quadratic", (("a", 1.0), ("c", -1.0))),
+    "distance": Score("distance", (("a", 0.4), ("b", 0.6))),
+    "monotone": Score("expr", text="a / (1 + c) - 2 * -b", increasing=("a", "b"), decreasing=("c",)),
+    "straight": Score("expr", text="3 * a - c / 2", increasing=("a",), decreasing=("c",)),
+    "free": Score("expr", text="a * b - (c - 0.5) / (a + 1) + 3"),
+}
+# Shapes where no value is negative, and the score whose promises need that.
+POSITIVE_SHAPES = ("uniform", "ties", "duplicates", "constant", "holes", "improving")
+POSITIVE_ONLY = ("monotone",)
+
+
+def query(name: str, score: Score, k: int = 5, above: float | None = None, where: Any = ()) -> Query:
+    """A query of the kind that its arguments tell."""
+    if above is not None:
+        return Query(name, "threshold", score, above=above, where=where)
+    return Query(name, "nearest" if score.kind == "distance" else "topk", score, k=k, where=where)
+
+
+def bar(score: Score, rows: Rows, share: float) -> float:
+    """The score of one of the rows, such that about this share of the rows is better: it is met exactly."""
+    names = [name for name in rows if name not in ("id", "time")]
+    scores = score_rows(score, {name: as_float(rows[name]) for name in names})
+    scores = np.sort(scores[np.isfinite(scores)])
+    if len(scores) == 0:
+        return 0.0
+    place = int(share * len(scores))
+    return float(scores[place if score.smaller_is_better else len(scores) - 1 - place])
+
+
+def ranges(rng: np.random.Generator, rows: Rows) -> tuple[tuple[str, float, float], ...]:
+    """A closed range over one or two columns; its ends are values that occur, now and then infinite."""
+    found = []
+    for column in rng.permutation(["a", "b", "c"])[: rng.integers(1, 3)]:
+        values = as_float(rows[column])
+        values = values[~np.isnan(values)]
+        low, high = np.sort(rng.choice(values, 2)) if len(values) else (0.0, 1.0)
+        found.append((str(column), float(low), float("inf") if rng.random() < 0.3 else float(high)))
+    return tuple(found)
+
+
+def random_score(rng: np.random.Generator, rows: Rows) -> Score:
+    columns = rng.permutation(["a", "b", "c"])[: rng.integers(1, 4)].tolist()
+    kind = str(rng.choice(["linear", "product", "quadratic", "distance"]))
+    if kind == "distance":
+        values = [as_float(rows[column]) for column in columns]
+        picked = [float(rng.choice(column[np.isfinite(column)])) for column in values]
+        return Score("distance", tuple(zip(columns, picked, strict=True)))
+    weights = [float(rng.choice([-1.0, 1.0, 0.5, rng.normal()])) for _ in columns]
+    return Score(kind, tuple(zip(columns, weights, strict=True)))
+
+
+def mixture(rng: np.random.Generator, rows: Rows, size: int, window: int, shape: str = "") -> list[Query]:
+    """Queries of all kinds with different weights, k and ranges; the first names every column.
+
+    `window` gives the measure for k: some want more rows than it has.
+    """
+    scores = [score for name, score in SCORES.items() if shape in POSITIVE_SHAPES or name not in POSITIVE_ONLY]
+    scores = [scores[i] for i in rng.permutation(len(scores))]
+    scores += [random_score(rng, rows) for _ in range(max(0, size - len(scores)))]
+    queries = [query("q0", SCORES["product"], k=3)]
+    for number, score in enumerate(scores[: size - 1], start=1):
+        k = int(rng.choice([1, 2, 3, 5, max(1, window // 3), 2 * window]))
+        made = query(f"q{number}", score, k=k)
+        if number % 3 == 2:
+            made = query(f"q{number}", score, above=bar(score, rows, float(rng.choice([0.0, 0.02, 0.1, 0.5]))))
+        if number % 4 == 3:
+            made = replace(made, where=ranges(rng, rows))
+        queries.append(made)
+    return queries
+
+
+def crowd(rng: np.random.Generator, rows: Rows, size: int, largest_k: int) -> list[Query]:
+    """Queries over the same columns in the same order, with small k: what is worth a grid with influence lists."""
+    columns = ("a", "b", "c")
+    queries = []
+    for number in range(size):
+        kind = str(rng.choice(["linear", "linear", "product", "quadratic", "distance"]))
+        values = rng.normal(size=3) * rng.choice([1.0, 1.0, 0.0], size=3)
+        if kind == "distance" or rng.random() < 0.3:
+            finite = [as_float(rows[column]) for column in columns]
+            values = np.array([rng.choice(column[np.isfinite(column)]) for column in finite])
+        score = Score(kind, tuple(zip(columns, values.tolist(), strict=True)))
+        made = query(f"c{number}", score, k=int(rng.integers(1, largest_k + 1)))
+        if number % 4 == 1:
+            made = query(f"c{number}", score, above=bar(score, rows, float(rng.choice([0.0, 0.01, 0.1]))))
+        queries.append(replace(made, where=ranges(rng, rows)) if number % 5 == 2 else made)
+    return queries

@@ -1,0 +1,36 @@
+"""Every ``>>>`` example of the README and of docs/ runs, page by page.
+
+pytest's own ``--doctest-glob`` takes the line that closes a fenced block for output of the last example.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def run(text: str, name: str) -> doctest.TestResults:
+    # Blank lines in place of the fences keep the line numbers that failures show.
+    text = re.sub(r"^\s*(```|~~~).*$", "", text, flags=re.MULTILINE)
+    page = doctest.DocTestParser().get_doctest(text, {"__name__": "__main__"}, Path(name).stem, name, 0)
+    return doctest.DocTestRunner(optionflags=FLAGS).run(page)
+
+
+@pytest.mark.parametrize("page", [str(path.relative_to(ROOT)) for path in PAGES])
+def test_examples_of(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert run(text, page).failed == 0
+
+
+def test_an_example_that_is_wrong_fails() -> None:
+    right, wrong = "```python\n>>> 1 + 1\n2\n```\n", "```python\n>>> 1 + 1\n3\n```\n"
+    assert run(right, "right.md") == (0, 1)
+    assert run(wrong, "wrong.md") == (1, 1)
