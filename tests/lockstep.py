@@ -147,8 +147,8 @@ class Lockstep:
             expect_equal(answer, [(plain(i), s) for i, s in self.oracle.answer(name)], f"{what}: answer of {name}")
             assert +self.replayed[name] == Counter(answer), f"{what}: changes replayed are not the answer of {name}"
         stats = self.monitor.stats()
-        assert stats["skipped"] == self.oracle.skipped, what
+        assert stats["skipped"] == self.oracle.skipped, f"{what}: rows skipped"
         if self.window.kind == "latest":
-            assert stats["unknown_deletes"] == self.oracle.unknown_deletes, what
+            assert stats["unknown_deletes"] == self.oracle.unknown_deletes, f"{what}: unknown ids deleted"
         self.monitor._check()
         return changes

@@ -50,7 +50,7 @@ def generate(kind: str, rows: int, dims: int, seed: int, out: str, force: bool) 
 @click.option("--rows", type=click.IntRange(min=1), help="Stop after so many rows.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Stop after so many seconds.")
 @click.option("--rate", type=click.FloatRange(min=1), help="Rows per second; as fast as it goes when left out.")
-@click.option("--window", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many rows count.")
+@click.option("--window", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="How many rows count.")
 @click.option("--algorithm", default="auto", show_default=True, help="What serves the queries, for example sma.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same rows.")
 def demo(
@@ -62,12 +62,48 @@ def demo(
     second, for ten seconds when nothing else is said.
     """
     from topwatch.bench import generators
-    from topwatch.live import demo as view
+    from topwatch.live.demo import start
+    from topwatch.live.terminal import watch
 
     parts = generators.stream(kind, 4, seed, batch=4 * generators.BLOCK, rows=rows)
     batches = ({f"x{i}": column for i, column in enumerate(part, 1)} for part in parts)
-    title = f"demo: 10 queries over the last {window:,} rows of {kind}, seed {seed}"
-    view.show(batches, title, window, algorithm, rate, seconds, endless=rows is None)
+    title = f"demo: the last {window:,} rows of {kind}, seed {seed}"
+    watch(lambda: start(batches, window, algorithm, rate), title, seconds, endless=rows is None)
+
+
+@cli.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--scale", type=click.Choice(["tiny", "small", "paper"]), default="small", show_default=True)
+@click.option("--only", default="", help="Some experiments of a bench, separated by commas: defaults,k")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="bench-results",
+    show_default=True,
+    help="A folder for JSON and, with matplotlib, pictures.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same rows and queries."
+)
+@click.option("--list", "show", is_flag=True, help="List the benches and their experiments.")
+def bench(names: tuple[str, ...], scale: str, only: str, out: Path, seed: int, show: bool) -> None:
+    """Measure the papers' experiments; all of them when no NAME is given.
+
+    The algorithms' answers are compared while they are timed: where they differ, the exit code is 1. The scale small
+    takes a few minutes, paper about an hour.
+    """
+    from topwatch.bench import runner
+
+    if show:
+        click.echo(runner.listing())
+        return
+    chosen = [name.strip() for name in only.split(",") if name.strip()]
+    agreed = runner.run(
+        names, scale, chosen, out, seed, lambda title, total: _progress(title, total, sys.stderr.isatty())
+    )
+    if not agreed:
+        click.echo("topwatch: the answers of algorithms differ", err=True)
+        click.get_current_context().exit(1)
 
 
 @contextmanager

@@ -122,10 +122,7 @@ class Monitor:
         self._served: dict[str, _Served] = {}
         self._roll = _Roll()
         self._counts = dict.fromkeys(("skipped", "judgements", "changes", "unknown_deletes", "pairs"), 0)
-        self._alike: dict[tuple[str, ...], int] = {}
         named = self._name_all(listed)
-        for query in named.values():
-            self._alike[query.score.columns] = self._alike.get(query.score.columns, 0) + 1
         choices = {name: self._choose(query, name) for name, query in named.items()}
         for name, query in named.items():
             for column in query.columns:
@@ -144,7 +141,7 @@ class Monitor:
         if read.times is not None:
             self._feed.measure(self._intake.unit())
         named = dict(zip(self._intake.columns, read.columns, strict=True))
-        self._counts["skipped"] += count_skipped(named, [served.query for served in self._served.values()])
+        self._counts["skipped"] += count_skipped(named, (served.query for served in self._served.values()))
         return self._take(self._feed.push(read.columns, read.ids, read.times, self._moved))
 
     def advance(self, time: Any) -> Changes:
@@ -184,7 +181,6 @@ class Monitor:
         if new:
             self._intake.columns.update((column, name) for column in new)
             self._feed.window.add_columns(len(new))
-        self._alike[query.score.columns] = self._alike.get(query.score.columns, 0) + 1
         self._serve(query, choice)
         served = self._served[name]
         found = served.engine.start(served.place, self._feed.head, self._feed.judged_tick, self._feed.judged)
@@ -194,7 +190,6 @@ class Monitor:
         """Stop watching a query."""
         served = self._find(name)
         served.engine.remove(served.place)
-        self._alike[served.query.score.columns] -= 1
         del self._served[served.name]
 
     def stats(self) -> dict[str, int]:
@@ -289,8 +284,6 @@ class Monitor:
                 arrays["ids"], monitor._intake.id_kind not in ("int64", "uint64", "float64")
             )
         slots = load_feed(monitor._feed, header, arrays)
-        for query in queries:
-            monitor._alike[query.score.columns] = monitor._alike.get(query.score.columns, 0) + 1
         for i, query in enumerate(queries):
             assert query.name is not None
             monitor._serve(query, monitor._choose(query, query.name))
@@ -344,9 +337,7 @@ class Monitor:
         return plan.choose(query, name, self._window, self._algorithm)
 
     def _serve(self, query: Query, choice: plan.Choice) -> None:
-        group = plan.group_of(query, choice.algorithm, self._alike[query.score.columns])
-        if group not in self._engines and len(self._engines) and self._feed.end and group[2] and group[0] == "reserve":
-            group = (*group[:2], ())  # a late-comer joins those without a grid rather than make one for itself
+        group = plan.group_of(query, choice.algorithm, self._engines)
         number = {column: place for place, column in enumerate(self._intake.columns)}
         if group not in self._engines:
             self._engines[group] = plan.build(group, self._feed, self._window, number, self._options)

@@ -5,7 +5,7 @@ A new algorithm is a new file and a line in ``ALGORITHMS``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Group = tuple[str, bool, tuple[str, ...]]  # algorithm, thresholds or not, columns of the grid
 
-MANY_QUERIES = 24  # from here on a group with its own grid pays
+MOST_GROUPS = 16
 
 
 class UnknownAlgorithmError(PlanError, QueryError):
@@ -98,15 +98,19 @@ def _refusal(query: Query, window: Window, algorithm: str) -> str:
     return ""
 
 
-def group_of(query: Query, algorithm: str, alike: int) -> Group:
-    """Say which group a query joins, given how many queries read the same columns.
+def group_of(query: Query, algorithm: str, groups: Collection[Group]) -> Group:
+    """Say which group a query joins, given the groups there are.
 
-    A group shares a table, a grid and a loop. Queries whose columns few others share stand together in one group
-    without a grid, so that a thousand odd ones cost one pass and not a thousand.
+    A group shares a table, a grid and a loop. Queries that read the same columns stand together; when there are many
+    groups already, odd ones join one without a grid, so that a thousand of them cost one pass and not a thousand.
     """
     threshold = isinstance(query, Threshold) and algorithm != "brute"
-    own = ALGORITHMS[algorithm].own_grid or (algorithm == "reserve" and alike >= MANY_QUERIES)
-    return algorithm, threshold, query.score.columns if own and not query.score.undirected() else ()
+    group = algorithm, threshold, query.score.columns
+    if ALGORITHMS[algorithm].own_grid:
+        return group
+    if algorithm != "reserve" or query.score.undirected() or (group not in groups and len(groups) >= MOST_GROUPS):
+        return algorithm, threshold, ()
+    return group
 
 
 def build(

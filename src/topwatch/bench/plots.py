@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from topwatch.bench import machine
 from topwatch.bench.measure import Point, Run
-from topwatch.bench.report import panels
+from topwatch.bench.report import fixed, panels
 from topwatch.bench.sigmod2006 import Experiment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Told apart by readers who do not see all colours (Okabe and Ito), and by marker in grey.
+# Colours of Okabe and Ito, which most readers can tell apart; markers for grey paper.
 STYLES = [
     ("#000000", "o"),
     ("#D55E00", "s"),
@@ -24,8 +24,19 @@ STYLES = [
     ("#CC79A7", "P"),
     ("#56B4E9", "X"),
 ]
-SPEED = "million arrivals per second"
-STATE = "state, MB"
+
+Styles = dict[str, tuple[str, str]]
+
+
+class Measure(NamedTuple):
+    """What a panel shows of a run."""
+
+    label: str
+    value: Callable[[Run], float]
+
+
+SPEED = Measure("million arrivals per second", lambda run: run.speed)
+STATE = Measure("state, MB", lambda run: run.state_bytes / 1e6)
 
 
 def draw(path: Path, experiment: Experiment, points: Sequence[Point]) -> bool:
@@ -37,67 +48,71 @@ def draw(path: Path, experiment: Experiment, points: Sequence[Point]) -> bool:
     names = list(dict.fromkeys(name for point in points for name in point.runs if name != "auto"))
     styles = {name: STYLES[i % len(STYLES)] for i, name in enumerate(names)}
     parts = panels(points) if experiment.axis else {"": list(points)}
-    across = min(len(parts), 2)
-    kinds: list[tuple[str, Callable[[Run], float]]] = [(SPEED, lambda run: run.speed)]
-    if experiment.shows_state:
-        kinds.append((STATE, lambda run: run.state_bytes / 1e6))
-    if len(parts) == 1 and len(kinds) > 1:
-        across = len(kinds)
-    cells = [(title, part, label, value) for label, value in kinds for title, part in parts.items()]
-    down = -(-len(cells) // across)
-    figure = Figure(figsize=(1.6 + 4.6 * across, 1.3 + 3.4 * down), layout="constrained")
-    grid = figure.subplots(down, across, squeeze=False, sharey="row" if len(kinds) == 1 else False)
-    for axes, (title, part, label, value) in zip(grid.flat, cells, strict=True):
+    shown = [SPEED, STATE] if experiment.shows_state else [SPEED]
+    contents = [(title, part, what) for what in shown for title, part in parts.items()]
+    across = min(2, len(contents))
+    down = -(-len(contents) // across)
+    width = 1.4 + 4.6 * across if experiment.axis else 9.0
+    figure = Figure(figsize=(width, 1.2 + 3.2 * down), layout="constrained")
+    grid = figure.subplots(down, across, squeeze=False, sharey="row" if len(parts) > 1 else False)
+    for axes, (title, part, what) in zip(grid.flat, contents, strict=True):
+        _scale(axes, [what.value(run) for point in points for run in point.runs.values()])
         if experiment.axis:
-            _curves(axes, experiment.axis, part, styles, value)
-            axes.set_xlabel(experiment.axis)
+            _curves(axes, experiment.axis, part, styles, what)
         else:
-            _bars(axes, part, styles, value)
+            _bars(axes, part, styles, what)
         axes.set_title(title, fontsize=10)
-        axes.set_ylabel(label)
-        axes.set_yscale("log")
-        axes.grid(True, which="major", axis="y", color="#dddddd", linewidth=0.6)
+        if axes.get_subplotspec().is_first_col() or len(parts) == 1:
+            axes.set_ylabel(what.label)
+        axes.grid(True, axis="y", color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
     handles, labels = grid.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", frameon=False)
-    s = points[0].setting
     figure.suptitle(f"SIGMOD'06: {experiment.title}", fontsize=12)
-    figure.supxlabel(f"N={s.N:,}  r={s.r:,}  Q={s.Q:,}  d={s.d}  k={s.k} where not varied\n{machine.legend()}", fontsize=7)
-    figure.savefig(path, dpi=150)
+    figure.supxlabel(f"{fixed(experiment, points[0].setting)}\n{machine.legend()}", fontsize=7, color="#444444")
+    figure.savefig(path, dpi=130)
     return True
 
 
-def _curves(
-    axes: Axes,
-    axis: str,
-    points: Sequence[Point],
-    styles: dict[str, tuple[str, str]],
-    value: Callable[[Run], float],
-) -> None:
-    xs = [getattr(point.setting, axis) for point in points]
+def _scale(axes: Axes, values: Sequence[float]) -> None:
+    """Set a log axis with plain numbers, three to a decade where there are few decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = min(values), max(values)
+    axes.set_yscale("log")
+    axes.set_ylim(low / 1.5, high * 1.5)
+    few = high / low < 1000
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=20))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _curves(axes: Axes, axis: str, points: Sequence[Point], styles: Styles, what: Measure) -> None:
+    def series(name: str) -> tuple[list[int], list[float]]:
+        have = [point for point in points if name in point.runs]
+        return [getattr(p.setting, axis) for p in have], [what.value(p.runs[name]) for p in have]
+
     for name, (colour, marker) in styles.items():
-        at = [(x, value(point.runs[name])) for x, point in zip(xs, points, strict=True) if name in point.runs]
-        axes.plot(*zip(*at, strict=True), color=colour, marker=marker, markersize=5, linewidth=1.4, label=name)
-    chosen = [(x, value(point.runs["auto"])) for x, point in zip(xs, points, strict=True) if "auto" in point.runs]
-    if chosen:
-        style = {"linestyle": "none", "marker": "o", "markersize": 11, "markerfacecolor": "none"}
-        axes.plot(*zip(*chosen, strict=True), color="#888888", label="auto", **style)
+        axes.plot(*series(name), color=colour, marker=marker, markersize=5, linewidth=1.4, label=name)
+    if any("auto" in point.runs for point in points):
+        axes.plot(*series("auto"), "o", color="#888888", markersize=11, markerfacecolor="none", label="auto")
+    xs = [getattr(point.setting, axis) for point in points]
     if max(xs) > 5 * min(xs):
         axes.set_xscale("log")
     axes.set_xticks(xs, [_short(x) for x in xs])
     axes.minorticks_off()
+    axes.set_xlabel(axis)
 
 
-def _bars(
-    axes: Axes, points: Sequence[Point], styles: dict[str, tuple[str, str]], value: Callable[[Run], float]
-) -> None:
-    width = 0.85 / len(styles)
+def _bars(axes: Axes, points: Sequence[Point], styles: Styles, what: Measure) -> None:
+    width = 0.86 / len(styles)
     for number, (name, (colour, _)) in enumerate(styles.items()):
-        at = [(i + (number + 0.5) * width - 0.425, value(p.runs[name])) for i, p in enumerate(points) if name in p.runs]
-        bars = axes.bar(*zip(*at, strict=True), width=width, color=colour, label=name)
-        axes.bar_label(bars, fmt="%.3g", fontsize=7, padding=1)
-    places = [f"{point.setting.data.upper()}, k={point.setting.k}" for point in points]
-    axes.set_xticks(range(len(points)), places)
+        have = [(place, point.runs[name]) for place, point in enumerate(points) if name in point.runs]
+        left = [place + (number + 0.5) * width - 0.43 for place, _ in have]
+        bars = axes.bar(left, [what.value(run) for _, run in have], width=0.94 * width, color=colour, label=name)
+        axes.bar_label(bars, fmt="%.2g", fontsize=8, padding=1)
+    axes.set_xticks(range(len(points)), [f"{p.setting.data.upper()}, k={p.setting.k}" for p in points])
 
 
 def _short(number: int) -> str:

@@ -3,29 +3,58 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from topwatch.bench.measure import ROWS_PER_PUSH, Point, Run, Setting
-from topwatch.bench.sigmod2006 import TABLE_2, Experiment
+from topwatch.bench.measure import Point, Run
+from topwatch.bench.sigmod2006 import Experiment
+from topwatch.bench.sizes import Size
 from topwatch.bench.verdicts import Verdict
+from topwatch.bench.workload import ROWS_PER_PUSH, Setting
 
 BASELINE = "scan"
-WIDTH = 132  # where no screen sets it
+WIDTH = 124  # of a table with all its columns
 BUSY = 0.95  # of the time on the clock: below, others had the processor too
 
+
+class Column(NamedTuple):
+    """A column of the table of an experiment."""
+
+    heading: str
+    always: bool  # also on a narrow screen
+    show: Callable[[Point, Run], str]
+
+
+def _times(point: Point, run: Run) -> str:
+    ratio = point.ratio(run.algorithm, BASELINE)
+    return "–" if ratio is None else f"{ratio:.2f}"
+
+
+COLUMNS = (
+    Column("million\narrivals/s", True, lambda p, run: f"{run.speed:.3g}" if run.speed < 100 else f"{run.speed:.0f}"),
+    Column("µs per\ncycle", True, lambda p, run: f"{run.cycle_microseconds:,.0f}"),
+    Column(f"times\n{BASELINE}", True, _times),
+    Column("rows kept\nper query", True, lambda p, run: f"{run.kept_per_query:.1f}"),
+    Column("cells\nper query", False, lambda p, run: f"{run.cells_per_query:,.1f}"),
+    Column("state,\nMB", True, lambda p, run: f"{run.state_bytes / 1e6:,.1f}"),
+    Column("paper's\nwords, MB", False, lambda p, run: f"{p.paper_bytes(run) / 1e6:,.1f}"),
+    Column("from scratch\nper cycle", False, lambda p, run: f"{run.recomputations_per_cycle:,.1f}"),
+    Column("scores per\narrival", False, lambda p, run: f"{run.scores_per_arrival:,.1f}"),
+    Column("cycles\ntimed", True, lambda p, run: f"{run.cycles}"),
+)
 
 METHOD = f"""\
 Method: one window is filled once; each algorithm starts from a snapshot of it, so that every query is computed from
 scratch over the full window. One cycle (r arrivals, r expiries, a judgement) goes untimed, then only push is timed.
-Several cycles go into one push, up to {ROWS_PER_PUSH:,} rows. Compile time is apart. Slow algorithms stop early: see cycles."""
+Several cycles go into one push, up to {ROWS_PER_PUSH:,} rows. Compile time is apart. Slow algorithms stop early: see
+the last column. The number of cells is for those that cannot do without a grid; the others choose their own."""
 
 
 def console() -> Console:
@@ -44,12 +73,18 @@ def panels(points: Sequence[Point]) -> dict[str, list[Point]]:
     return found
 
 
-def print_experiment(out: Console, experiment: Experiment, points: Sequence[Point], verdicts: Sequence[Verdict]) -> None:
+def print_experiment(
+    out: Console,
+    experiment: Experiment,
+    points: Sequence[Point],
+    sizes: Sequence[Size],
+    verdicts: Sequence[Verdict],
+) -> None:
     """Print tables, notes and verdicts."""
     for title, part in panels(points).items():
-        out.print(_table(experiment, f"{experiment.title} – {title}", part))
-    if experiment.name == "k":
-        out.print(_table_2(points))
+        out.print(_table(experiment, f"{experiment.title} – {title}", part, wide=out.width >= WIDTH))
+    if sizes:
+        out.print(_sizes(sizes))
     for note in _notes(points):
         out.print(Text(note, style="yellow"))
     if verdicts:
@@ -57,72 +92,56 @@ def print_experiment(out: Console, experiment: Experiment, points: Sequence[Poin
     out.print()
 
 
-def _table(experiment: Experiment, title: str, points: Sequence[Point]) -> Table:
-    first = points[0].setting
-    table = Table(title=title, caption=_fixed(experiment, first), box=box.SIMPLE_HEAD, title_justify="left")
-    table.caption_justify = "left"
-    table.add_column(experiment.axis or "k")
+def fixed(experiment: Experiment, s: Setting) -> str:
+    """Say what does not vary."""
+    varying = {"N": ("N", "r"), "d": ("d", "cells"), "": ("k",)}.get(experiment.axis, (experiment.axis,))
+    fields = ("d", "N", "r", "Q", "k", "cells")
+    return ", ".join(f"{name}={getattr(s, name):,}" for name in fields if name not in varying)
+
+
+def _table(experiment: Experiment, title: str, points: Sequence[Point], wide: bool) -> Table:
+    s = points[0].setting
+    table = Table(
+        title=f"{title}\n{s.score}, {fixed(experiment, s)}",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    axis = experiment.axis or "k"
+    table.add_column(axis, no_wrap=True)
     table.add_column("algorithm", no_wrap=True)
-    for heading in (
-        "million arrivals/s",
-        "µs per cycle",
-        f"times {BASELINE}",
-        "rows kept per query",
-        "cells per query",
-        "state, MB",
-        "paper's words, MB",
-        "from scratch per cycle",
-        "scores per arrival",
-        "cycles",
-    ):
-        table.add_column(heading, justify="right", max_width=10)
+    columns = [column for column in COLUMNS if wide or column.always]
+    for column in columns:
+        table.add_column(column.heading, justify="right", no_wrap=True)
     for point in points:
         best = max((run.speed for run in point.runs.values()), default=0.0)
         for number, run in enumerate(point.runs.values()):
-            value = f"{getattr(point.setting, experiment.axis or 'k'):,}" if number == 0 else ""
-            table.add_row(value, *_cells(point, run), style="bold" if run.speed == best else "")
+            value = f"{getattr(point.setting, axis):,}" if number == 0 else ""
+            name = run.algorithm if run.served_by == run.algorithm else f"{run.algorithm} → {run.served_by}"
+            cells = (column.show(point, run) for column in columns)
+            table.add_row(value, name, *cells, style="bold" if run.speed == best else "")
         table.add_section()
     return table
 
 
-def _cells(point: Point, run: Run) -> Iterator[str]:
-    ratio = point.ratio(run.algorithm, BASELINE)
-    yield run.algorithm if run.served_by == run.algorithm else f"{run.algorithm} → {run.served_by}"
-    yield f"{run.speed:.3g}" if run.speed < 100 else f"{run.speed:.0f}"
-    yield f"{run.cycle_microseconds:,.0f}"
-    yield f"{ratio:.2f}" if ratio is not None else "–"
-    yield f"{run.kept_per_query:.1f}"
-    yield f"{run.cells_per_query:.1f}"
-    yield f"{run.state_bytes / 1e6:,.1f}"
-    yield f"{point.paper_bytes(run) / 1e6:,.1f}"
-    yield f"{run.recomputations_per_cycle:.1f}"
-    yield f"{run.scores_per_arrival:,.1f}"
-    yield f"{run.cycles}"
-
-
-def _fixed(experiment: Experiment, s: Setting) -> str:
-    """Say what does not vary."""
-    varying = {"N": ("N", "r"), "d": ("d", "cells"), "": ("k",)}.get(experiment.axis, (experiment.axis,))
-    fields = ("d", "N", "r", "Q", "k", "cells")
-    parts = [f"{name}={getattr(s, name):,}" for name in fields if name not in varying]
-    return f"{s.score}, {', '.join(parts)}; {s.cycles} cycles where time allowed"
-
-
-def _table_2(points: Sequence[Point]) -> Table:
+def _sizes(sizes: Sequence[Size]) -> Table:
     table = Table(title="rows kept per query beside the paper's Table 2", box=box.SIMPLE_HEAD, title_justify="left")
+    table.caption = (
+        "Mean over the cycles since a start from scratch; ± standard error over seeds. Sizes go by rank, not by N."
+    )
+    table.caption_justify = "left"
+    names = list(dict.fromkeys(size.algorithm for size in sizes))
     table.add_column("data")
     table.add_column("k", justify="right")
-    names = ("tsl", "sma")
     for name in names:
         for heading in (f"{name}, paper", f"{name}, ours", "difference"):
             table.add_column(heading, justify="right")
-    for point in points:
-        s = point.setting
-        line = [s.data.upper(), str(s.k)]
-        for name, paper in zip(names, TABLE_2[s.data][s.k], strict=True):
-            run = point.runs.get(name)
-            line.append(f"{paper:.1f}")
-            line += [f"{run.kept_per_query:.1f}", f"{run.kept_per_query / paper - 1:+.1%}"] if run else ["–", "–"]
+    lines: dict[tuple[str, int], list[str]] = {}
+    for size in sizes:
+        line = lines.setdefault((size.data, size.k), [size.data.upper(), str(size.k)])
+        line += [f"{size.paper:.1f}", f"{size.ours:.2f} ± {size.error:.2f}", f"{size.off:+.1%}"]
+    for line in lines.values():
         table.add_row(*line)
     return table
 
@@ -133,7 +152,7 @@ def _notes(points: Sequence[Point]) -> Iterator[str]:
     runs = [run for point in points for run in point.runs.values()]
     share = sum(run.cpu_seconds for run in runs) / max(sum(run.seconds for run in runs), 1e-9)
     if share < BUSY:
-        yield f"The processor worked for us {share:.0%} of the time on the clock: other work ran beside, timings are too slow."
+        yield f"The processor was ours {share:.0%} of the time on the clock: other work ran beside and slowed it down."
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> Table:
@@ -146,7 +165,9 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Table:
     return table
 
 
-def write_json(path: Path, about: dict[str, Any], points: Sequence[Point], verdicts: Sequence[Verdict]) -> None:
+def write_json(
+    path: Path, about: dict[str, Any], points: Sequence[Point], sizes: Sequence[Size], verdicts: Sequence[Verdict]
+) -> None:
     """Write all that was measured; the file appears when it is complete."""
     content = {
         **about,
@@ -154,6 +175,7 @@ def write_json(path: Path, about: dict[str, Any], points: Sequence[Point], verdi
             {"setting": asdict(p.setting), "runs": [_plain(p, run) for run in p.runs.values()], "skipped": p.skipped}
             for p in points
         ],
+        "sizes": [asdict(size) for size in sizes],
         "verdicts": [asdict(verdict) for verdict in verdicts],
     }
     part = path.with_suffix(".part")

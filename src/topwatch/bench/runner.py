@@ -9,8 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from topwatch import plan
-from topwatch.bench import machine, measure, plots, report, sigmod2006, verdicts
+from topwatch.bench import machine, measure, plots, report, sigmod2006, sizes, verdicts, workload
 from topwatch.errors import QueryError, nearest_name
 
 BENCHES = {"sigmod2006": sigmod2006}
@@ -33,8 +32,9 @@ def listing() -> str:
 
 def run(names: Sequence[str], scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress) -> bool:
     """Run benches, all when none is named; return whether the algorithms agreed everywhere."""
+    names = list(dict.fromkeys(names)) or list(BENCHES)
     _check("bench", names, BENCHES)
-    chosen = [BENCHES[name] for name in names or BENCHES]
+    chosen = [BENCHES[name] for name in names]
     known = [experiment.name for bench in chosen for experiment in bench.experiments(bench.SCALES[scale])]
     _check("only", only, known)
     out.mkdir(parents=True, exist_ok=True)
@@ -44,15 +44,14 @@ def run(names: Sequence[str], scale: str, only: Sequence[str], out: Path, seed: 
     with progress("compiling", 1) as advance:
         measure.warm_up()
         advance(1)
-    return all([_run(name, scale, only, out, seed, progress, screen) for name in names or BENCHES])
+    agreed = [_run(name, scale, only, out, seed, progress, screen) for name in names]
+    return all(agreed)
 
 
-def _run(
-    name: str, scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, screen: Console
-) -> bool:
+def _run(name: str, scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, screen: Console) -> bool:
     bench = BENCHES[name]
     size = bench.SCALES[scale]
-    measured: dict[measure.Setting, measure.Point] = {}
+    measured: dict[workload.Setting, measure.Point] = {}
     judged: list[verdicts.Verdict] = []
     wrong = 0
     for experiment in bench.experiments(size):
@@ -64,9 +63,13 @@ def _run(
             for setting in settings:
                 measured[setting] = measure.measure(setting, _algorithms(setting), seed, size.budget, advance)
         points = [measured[setting] for setting in experiment.settings]
-        found = verdicts.judge(experiment, points) if size.judged else []
+        kept: list[sizes.Size] = []
+        if experiment.name == "k":
+            with progress(f"{name} Table 2", sizes.runs(size)) as advance:
+                kept = sizes.table_2(size, seed, advance)
+        found = verdicts.judge(experiment, points, kept) if size.judged else []
         judged += found
-        report.print_experiment(screen, experiment, points, found)
+        report.print_experiment(screen, experiment, points, kept, found)
         errors = _disagreements(points)
         wrong += len(errors)
         for error in errors:
@@ -82,7 +85,7 @@ def _run(
             "disagreements": errors,
         }
         stem = f"{name}-{scale}-{experiment.name}"
-        report.write_json(out / f"{stem}.json", about, points, found)
+        report.write_json(out / f"{stem}.json", about, points, kept, found)
         plots.draw(out / f"{stem}.png", experiment, points)
     missed = sum(not verdict.met for verdict in judged)
     if judged:
@@ -92,12 +95,12 @@ def _run(
     return wrong == 0
 
 
-def _algorithms(setting: measure.Setting) -> list[str]:
+def _algorithms(setting: workload.Setting) -> list[str]:
     """All; where the grid is what varies, those that have one, and the baseline."""
-    names = measure.algorithms()
+    names = workload.algorithms()
     if not setting.cells_for_all:
         return names
-    return [n for n in names if n == report.BASELINE or (n in plan.ALGORITHMS and "cells" in plan.ALGORITHMS[n].options)]
+    return [name for name in names if name in workload.gridded() or name == report.BASELINE]
 
 
 def _disagreements(points: Iterable[measure.Point]) -> list[str]:

@@ -2,9 +2,10 @@
 
 Mouratidis, Bakiras, Papadias: Continuous monitoring of top-k queries over sliding windows. SIGMOD 2006.
 
-Sizes are those of the paper's Table 1; Q also has 1 and 10,000. Queries are linear with weights uniform in [0, 1], the grid has 12
-cells per axis (about 12^4 in all for any d), views of TSL are tuned as in the paper, and a run is 100 cycles. ``small``
-measures the defaults at full size and varies the parameters at a fifth of N and r; ``tiny`` is for tests.
+Sizes are those of the paper's Table 1; Q also has 1 and 10,000. Queries are linear with weights uniform in [0, 1], the
+grid has 12 cells per axis (about 12^4 in all for any d), views of TSL are tuned as in the paper, and a run is 100
+cycles. ``small`` measures the defaults at full size and varies the parameters at a tenth of N and r; ``tiny`` is for
+tests.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from topwatch.bench.measure import Setting
+from topwatch.bench.workload import Setting
 
 KMAX = {1: 4, 5: 10, 10: 20, 20: 30, 50: 70, 100: 120}
 DATA = ("ind", "ant")
@@ -30,6 +31,8 @@ class Scale:
 
     defaults: Setting
     base: Setting  # what the sweeps vary
+    sizes: Setting  # where Table 2 is measured, for so many seeds
+    size_seeds: int
     d: tuple[int, ...]
     N: tuple[int, ...]
     r: tuple[int, ...]
@@ -64,13 +67,16 @@ class Experiment:
 
 
 PAPER = Setting(data="ind", d=4, N=1_000_000, r=10_000, Q=1000, k=20, cells=12, kmax=30, cycles=100)
-SMALL = replace(PAPER, N=200_000, r=2000, cells=8)
+SMALL = replace(PAPER, N=100_000, r=1000, cells=7, cycles=200)
 TINY = replace(PAPER, N=4000, r=40, Q=30, cells=4, cycles=10)
+SIZES = replace(PAPER, N=20_000, r=200, Q=100, cells=5)
 
 SCALES = {
     "tiny": Scale(
         defaults=TINY,
         base=TINY,
+        sizes=replace(TINY, Q=10),
+        size_seeds=2,
         d=(2, 4),
         N=(4000, 6000),
         r=(20, 80),
@@ -83,17 +89,21 @@ SCALES = {
     "small": Scale(
         defaults=PAPER,
         base=SMALL,
+        sizes=SIZES,
+        size_seeds=8,
         d=(2, 4, 6),
         N=(100_000, 200_000, 500_000),
-        r=(500, 2000, 20_000),
+        r=(200, 1000, 10_000),
         Q=(1, 100, 1000, 10_000),
         k=tuple(KMAX),
-        cells=(5, 8, 12, 15),
-        budget=1.5,
+        cells=(4, 7, 12, 15),
+        budget=1.0,
     ),
     "paper": Scale(
         defaults=PAPER,
         base=PAPER,
+        sizes=replace(SIZES, N=100_000, r=1000, cells=7),
+        size_seeds=20,
         d=(2, 3, 4, 5, 6),
         N=(1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000),
         r=(1000, 5000, 10_000, 50_000, 100_000),

@@ -12,14 +12,15 @@ import numpy as np
 from topwatch.kernels.cells import locate
 from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf
 from topwatch.kernels.influence import Influence, move_level
-from topwatch.kernels.route import FILLS, HITS, Hits, Index, new_hits, route_by_lists, route_by_scan
+from topwatch.kernels.route import Hits, Index, new_hits, route_by_lists, route_by_scan
 from topwatch.kernels.rows import Log, Rows, Step, with_room
 from topwatch.kernels.runs import FAR, Answers, Runs, admit, expire, remove, report
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, score_row
 from topwatch.kernels.select import fill_by_scan
-from topwatch.kernels.walk import fill_by_walk, link, unlink
+from topwatch.kernels.walk import FILLS, HITS, fill_by_walk, link, unlink
 
-HIT, STALE, OLDEST = range(3)  # where the loop stands: next hit, stale queries, oldest row in any run
+# Where the loop stands: next hit, stale queries, oldest row in any run, first row of the block.
+HIT, STALE, OLDEST, BLOCK_START = range(4)
 
 
 @kernel
@@ -43,14 +44,20 @@ def drive(
             continue
         block = min(BLOCK, 2 * block)
         here[HIT] = 0
+        here[BLOCK_START] = i
         fell = False
         while not fell:
             until = min(stop, step.arrivals[j]) if j < judgements else stop
-            take_in(rows, table, runs, answers, index, step.arrived, i, until, hits, stale, here, counters)
+            # Structures are copied for each call: where judgements are many, calls with nothing to do are left out.
+            if index.walked or (here[HIT] < hits.size[0] and hits.row[here[HIT]] < until):
+                take_in(rows, table, runs, answers, index, step.arrived, i, until, hits, stale, here, counters)
             i = until
             if j == judgements or step.arrivals[j] > i:
                 break  # the block is used up
-            let_go(rows, table, runs, answers, index, step, j, stale, here)
+            if index.walked or not rows.fifo or here[OLDEST] < step.heads[j + 1]:
+                let_go(rows, table, runs, answers, index, step, j, stale, here)
+            if here[STALE] > 1:
+                put_in_order(answers, stale, here)
             t = ZERO
             while t < here[STALE]:
                 t = judge(rows, table, runs, answers, index, stale, t, here[STALE], step.at[j], log)
@@ -120,7 +127,7 @@ def take_in(
     """Let arrivals into their cells and into the runs whose bar they reach."""
     if index.walked:
         for r in range(start, stop):
-            link(index.points, slots[r], locate(index.cells, rows.columns, slots[r]))
+            link(index.points, index.cells, rows.columns, slots[r], hits.cells[r - here[BLOCK_START]])
     h = here[HIT]
     while h < hits.size[0] and hits.row[h] < stop:
         q = hits.query[h]
@@ -147,28 +154,34 @@ def let_go(
     stale: Ints,
     here: Ints,
 ) -> None:
-    """Take out what has expired before a judgement, and put the queries to be judged in order."""
+    """Take out what has expired before a judgement."""
     if rows.fifo:
         head = step.heads[j + 1]
         if index.walked:
             for ordinal in range(step.heads[j], head):
                 unlink(index.points, ordinal & rows.mask)
         if here[OLDEST] < head:
-            here[OLDEST] = FAR
+            oldest = ZERO + FAR
             for q in range(len(runs.bar)):
                 if runs.oldest[q] < head:
                     rank = expire(runs, q, head)
                     if rank < table.k[q]:
                         _mark(answers, q, stale, here)
-                here[OLDEST] = min(here[OLDEST], runs.oldest[q])
+                oldest = min(oldest, runs.oldest[q])
+            here[OLDEST] = oldest
     else:
         first = step.expiries[j - 1] if j > 0 else 0
         for e in range(first, step.expiries[j]):
             _withdraw(table, rows, runs, answers, index, step.expired[e], stale, here)
+
+
+@leaf
+def put_in_order(answers: Answers, stale: Ints, here: Ints) -> None:
+    """Sort the stale queries: changes are reported in the order of their places."""
     n = here[STALE]
     if n > 32:
         n = 0
-        for q in range(len(runs.bar)):
+        for q in range(len(answers.stale)):
             stale[n] = q
             n += answers.stale[q]
     else:

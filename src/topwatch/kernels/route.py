@@ -14,9 +14,7 @@ from topwatch.kernels.cells import Cells, Reach, locate_run
 from topwatch.kernels.compile import ZERO, inlined, inner, leaf
 from topwatch.kernels.influence import Influence
 from topwatch.kernels.scoring import BLOCK, LINEAR, Floats, Ints, Queries, count_run, inside, score_row, score_run
-from topwatch.kernels.walk import Points
-
-SCORES, LISTED, CELLS, FILLS, HITS = range(5)  # counters
+from topwatch.kernels.walk import LISTED, SCORES, Points
 
 
 class Index(NamedTuple):
@@ -160,9 +158,9 @@ def route_by_lists(
     i = start
     while i < stop:
         n = run_length(slots, i, stop)
-        locate_run(index.cells, columns, slots[i], found[:n])
+        locate_run(index.cells, columns, slots[i], found[i - start : i - start + n])
         for r in range(n):
-            cell = found[r]
+            cell = found[i - start + r]
             queries = count[cell]
             if queries == 0:
                 continue

@@ -125,16 +125,20 @@ def _put(runs: Runs, to: int, start: int) -> None:
 
 
 @leaf
-def form_band(runs: Runs, q: int) -> None:
-    """Count for each row the newer and better ones, after a computation from scratch."""
+def form_band(runs: Runs, q: int, k: int) -> None:
+    """Count for each row the newer and better ones, after a computation from scratch; drop those that k beat."""
     first = runs.first[q]
-    for i in range(runs.size[q]):
-        newer = 0
+    # From the last on: those before it are still all there.
+    for i in range(runs.size[q] - 1, -1, -1):
+        newer = ZERO
         seq = runs.seq[first : first + i]
         mine = runs.seq[first + i]
         for j in range(i):
             newer += int(seq[j] > mine)
         runs.beaten[first + i] = newer
+        if newer >= k:
+            _close(runs, first + i, runs.size[q] - i - 1)
+            runs.size[q] -= 1
 
 
 @inlined

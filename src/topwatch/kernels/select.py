@@ -42,7 +42,7 @@ def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, run
             _scan(table, q, rows, a, rows.mask + 1, moment, runs)
             _scan(table, q, rows, ZERO, b, moment, runs)
     if runs.banded:
-        form_band(runs, q)
+        form_band(runs, q, table.k[q])
 
 
 @leaf

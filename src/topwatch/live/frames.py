@@ -35,8 +35,7 @@ class Frame:
 
     seconds: float  # since the first push, which may have compiled
     rows: int
-    rate: float  # rows per second since the frame before
-    cost: float  # seconds in push per row, over all
+    rate: float  # rows per second, over the last second
     live: int
     changes: int
     bytes: int
@@ -77,8 +76,8 @@ class Stream:
         self._recent: deque[Change] = deque(maxlen=RECENT)
         self._rates: deque[float] = deque(maxlen=RATES)
         self._shown: dict[str, set[Any]] = {}
-        self._rows = self._timed_rows = self._rows_then = 0
-        self._busy = 0.0
+        self._rows = self._timed_rows = 0
+        self._marks: deque[tuple[float, int]] = deque()  # moments of the last second, with the rows up to them
         self._began = self._then = time.monotonic()
         self._piece = 256
 
@@ -115,7 +114,6 @@ class Stream:
         took = time.monotonic() - start
         self._rows += count
         self._timed_rows += count
-        self._busy += took
         for change in changes:
             self._changes[change.query] += 1
             self._enters += change.op == "enter" and isinstance(self._queries[change.query], Threshold)
@@ -128,7 +126,9 @@ class Stream:
 
     def _start_clock(self) -> None:
         self._began = self._then = time.monotonic()
-        self._rows_then, self._timed_rows, self._busy = self._rows, 0, 0.0
+        self._timed_rows = 0
+        self._marks = deque([(self._began, self._rows)])
+        self._rates.clear()
 
     def _keep_pace(self) -> None:
         if self._rate is not None:
@@ -137,17 +137,19 @@ class Stream:
 
     def _frame(self) -> Frame:
         now = time.monotonic()
-        spent = now - self._then
-        if spent > 0.05:
-            self._rates.append((self._rows - self._rows_then) / spent)
-            self._rows_then, self._then = self._rows, now
+        self._then = now
+        self._marks.append((now, self._rows))
+        while len(self._marks) > 2 and now - self._marks[1][0] >= 1.0:
+            self._marks.popleft()
+        spent = now - self._marks[0][0]
+        rate = (self._rows - self._marks[0][1]) / spent if spent > 0 else 0.0
+        self._rates.append(rate)
         stats = self._monitor.stats()
         pairs = max(1, self._rows * len(self._queries))
         return Frame(
             seconds=now - self._began,
             rows=self._rows,
-            rate=self._rates[-1] if self._rates else 0.0,
-            cost=self._busy / max(1, self._timed_rows),
+            rate=rate,
             live=stats["live"],
             changes=sum(self._changes.values()),
             bytes=stats["bytes"],

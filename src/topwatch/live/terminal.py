@@ -19,12 +19,13 @@ from rich.align import Align
 from rich.console import Console, Group, RenderableType
 from rich.layout import Layout
 from rich.live import Live
+from rich.measure import Measurement
 from rich.rule import Rule
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from topwatch.changes import Change, Entry
+from topwatch.changes import Change
 from topwatch.live.frames import Frame, Standing, Stream
 from topwatch.queries import Nearest, Query, Threshold
 from topwatch.scoring import Score
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 PIPED_SECONDS = 10.0
 FRAMES_PER_SECOND = 6
 BARS = "▁▂▃▄▅▆▇█"
+WIDTHS = {"rows/s": 9, "rows": 11, "live": 7, "changes": 7, "state": 7, "pruned": 6, "reach a bar": 6}  # in lines
+WIDE = 100  # columns; from here on there is more to see
 
 
 def watch(
@@ -122,7 +125,7 @@ class Lines(View):
     def show(self, frame: Frame) -> None:
         """Print the figures, but not of the frame after the first push."""
         if self.frame is not None:
-            figures = "  ".join(f"{value} {label}" for value, label in _figures(frame))
+            figures = "  ".join(f"{value:>{WIDTHS[label]}} {label}" for value, label in _figures(frame))
             self._say(f"{frame.seconds:6.1f} s  {figures}")
         super().show(frame)
 
@@ -135,7 +138,7 @@ class Lines(View):
         self._say(_summary(frame))
         width = max(len(str(s.query.name)) for s in frame.queries)
         for s in frame.queries:
-            head = ", ".join(f"{entry.id} ({_score(entry)})" for entry in s.answer[:3]) or "none"
+            head = ", ".join(f"{entry.id} ({entry.score:.4f})" for entry in s.answer[:3]) or "none"
             more = f" and {len(s.answer) - 3:,} more" if len(s.answer) > 3 else ""
             self._say(f"  {s.query.name:<{width}}  {s.algorithm}  {describe(s.query)}: {head}{more}")
 
@@ -175,7 +178,7 @@ class Screen(View):
         layout = Layout()
         layout.split_column(
             Layout(_header(self.title, frame), size=2),
-            Layout(_big_figures(frame), size=3),
+            Layout(_big_figures(frame, self._console.width), size=3),
             Layout(_queries(frame, self._console.width), size=len(frame.queries) + 2),
             Layout(_Recent(frame.recent)),
         )
@@ -198,7 +201,7 @@ class _Recent:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = (options.height or 10) - 1
-        blocks = 2 if options.max_width >= 100 else 1
+        blocks = 2 if options.max_width >= WIDE else 1
         yield Rule("changes, newest first", style="dim", align="left")
         panes = [_changes(self._recent[i * height : (i + 1) * height]) for i in range(blocks)]
         table = Table.grid(padding=(0, 4), expand=True)
@@ -224,20 +227,27 @@ def _header(title: str, frame: Frame) -> Table:
     table = Table.grid(expand=True)
     table.add_column(no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", no_wrap=True)
-    table.add_row(
-        Text.assemble(("topwatch ", "bold cyan"), title), Text(f"{_clock(frame.seconds)}  Ctrl-C stops", style="dim")
-    )
+    left = Text.assemble(("topwatch ", "bold cyan"), title)
+    table.add_row(left, Text(f"{_clock(frame.seconds)}  Ctrl-C stops", style="dim"))
     return table
 
 
-def _big_figures(frame: Frame) -> Table:
+def _big_figures(frame: Frame, width: int) -> Table:
     table = Table.grid(expand=True, padding=(0, 1))
     figures = _figures(frame)
-    for _ in figures:
-        table.add_column(justify="left", no_wrap=True)
-    table.add_row(*(Text(value, style="bold") for value, _ in figures))
+    for value, label in figures:
+        table.add_column(min_width=max(len(value), len(label)), no_wrap=True)
+    bars = [_bars(frame.rates)] if width >= WIDE else []
+    table.add_row(*(Text(value, style="bold") for value, _ in figures), *bars)
     table.add_row(*(Text(label, style="dim") for _, label in figures))
     return table
+
+
+def _bars(rates: list[float]) -> Text:
+    """Return the rates as a row of bars, the newest at the right."""
+    recent = rates[-20:]
+    top = max(recent, default=0.0) or 1.0
+    return Text("".join(BARS[min(7, int(8 * rate / top))] for rate in recent), style="cyan", justify="right")
 
 
 def _figures(frame: Frame) -> list[tuple[str, str]]:
@@ -247,36 +257,49 @@ def _figures(frame: Frame) -> list[tuple[str, str]]:
         (f"{frame.live:,}", "live"),
         (f"{frame.changes:,}", "changes"),
         (_size(frame.bytes), "state"),
-        (_share(frame.pruned), "pruned"),
     ]
+    if frame.pruned > 0:  # few queries are scanned, and then nothing is pruned
+        figures.append((_share(frame.pruned), "pruned"))
     if frame.reached is not None:
         figures.append((_share(frame.reached), "reach a bar"))
     return figures
 
 
 def _queries(frame: Frame, width: int) -> Table:
-    table = Table(box=None, expand=True, padding=(0, 1), pad_edge=False, header_style="dim")
+    wide = width >= WIDE
+    table = Table(box=None, expand=True, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("query", no_wrap=True)
-    table.add_column("asks for", no_wrap=True, overflow="ellipsis", ratio=None)
+    table.add_column("asks for", no_wrap=True, overflow="ellipsis")
     table.add_column("by", no_wrap=True)
-    table.add_column("changes", no_wrap=True, justify="right")
-    table.add_column("best now: id score", no_wrap=True, overflow="ellipsis", ratio=1)
+    if wide:
+        table.add_column("changes", no_wrap=True, justify="right")
+    table.add_column("best now: row and score", no_wrap=True, overflow="ellipsis", ratio=1)
     for s in frame.queries:
-        table.add_row(
-            Text(str(s.query.name), style="bold"), describe(s.query), s.algorithm, f"{s.changes:,}", _best(s, width)
-        )
+        changes = [f"{s.changes:,}"] if wide else []
+        name = Text(str(s.query.name), style="bold")
+        table.add_row(name, describe(s.query), s.algorithm, *changes, _Best(s))
     return table
 
 
-def _best(standing: Standing, width: int) -> Text:
-    text = Text(no_wrap=True, overflow="ellipsis")
-    if not standing.answer:
-        return Text("none", style="dim")
-    for entry in standing.answer[: 2 if width < 100 else 4]:
-        style = "bold green" if entry.id in standing.fresh else ""
-        text.append(f"{entry.id}", style=style)
-        text.append(f" {_score(entry)}  ", style="dim")
-    return text
+class _Best:
+    """The head of an answer, as many entries as there is room for, new ones bright."""
+
+    def __init__(self, standing: Standing) -> None:
+        self._standing = standing
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(min(16, options.max_width), options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        text = Text("" if self._standing.answer else "none", style="dim", no_wrap=True, overflow="ellipsis")
+        for entry in self._standing.answer:
+            words = f"{entry.id}", f" {entry.score:.4f} "
+            if text and len(text) + sum(map(len, words)) - 1 > options.max_width:
+                break
+            fresh = entry.id in self._standing.fresh
+            text.append(words[0], style="not dim bold green" if fresh else "not dim").append(words[1])
+        text.rstrip()
+        yield text
 
 
 def describe(query: Query) -> str:
@@ -304,7 +327,7 @@ def _formula(score: Score) -> str:
     if score.kind == "distance":
         return " ".join(f"{column}={a:g}" for column, a in pairs)
     if score.kind == "product":
-        return "".join(f"({a:g} + {column})" for column, a in pairs)
+        return "".join(f"({a:g}+{column})" for column, a in pairs)
     power = "^2" if score.kind == "quadratic" else ""
     terms = [("-" if a < 0 else "+", ("" if abs(a) == 1 else f"{abs(a):g} ") + column + power) for column, a in pairs]
     text = " ".join(f"{sign} {term}" for sign, term in terms)
@@ -315,12 +338,8 @@ def _summary(frame: Frame) -> str:
     rate = frame.rows / frame.seconds if frame.seconds > 0 else 0.0
     return (
         f"{frame.rows:,} rows in {frame.seconds:.1f} s ({rate:,.0f} a second), {frame.changes:,} changes,"
-        f" {frame.live:,} rows live, {_size(frame.bytes)} of state"
+        f" {_size(frame.bytes)} of state"
     )
-
-
-def _score(entry: Entry) -> str:
-    return f"{entry.score:.4f}"
 
 
 def _size(count: int) -> str:

@@ -116,7 +116,7 @@ class FifoFeed:
             slots = self.window.append(columns, done, done + count)
             if self.ids is None:
                 self.ids = ids_for(ids, self.window.capacity)
-            self.ids.write(slots, np.arange(self.end - count + 1, self.end + 1), ids[done : done + count])
+            self.ids.write_run(slots, np.arange(self.end - count + 1, self.end + 1), ids[done : done + count])
             step = self._step(slots, self.end - count, judged)
             yield step
             self._release(step)

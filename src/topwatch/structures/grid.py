@@ -18,6 +18,7 @@ from topwatch.kernels.scoring import Floats, Ints, Queries
 from topwatch.kernels.walk import Points, link
 
 PAPER_CELLS = 12**4
+PIECE = 65_536  # rows that arrive at once, at most
 ROWS_PER_CELL = 48  # the paper's best: a million rows in 12^4 cells
 SAMPLE = 20_000
 
@@ -35,7 +36,7 @@ def cells_per_axis(axes: int, rows: int, at_most: int = PAPER_CELLS) -> int:
 
 def unindexed(queries: int) -> Index:
     """Return the index of an algorithm that has none."""
-    return Index(_no_cells(), _reach(0, 0), _influence(queries, 0), _points(0, 0), False, False, False)
+    return Index(_no_cells(), _reach(0, 0), _influence(queries, 0), _points(0, 0, 0, 0), False, False, False)
 
 
 class Grid:
@@ -76,10 +77,8 @@ class Grid:
             stride=self.per_axis ** np.arange(axes - 1, -1, -1, dtype=np.int64),
         )
         total = self.per_axis**axes
-        points = _points(total, rows.seq.size) if self.walked else _points(0, 0)
-        self.index = Index(cells, _reach(0, 0), _influence(0, total), points, True, self.walked, False)
-        if self.walked:
-            _link_all(points, cells, rows.columns, linked)
+        self.index = Index(cells, _reach(0, 0), _influence(0, total), _points(0, 0, 0, 0), True, self.walked, False)
+        self.relink(rows, linked)
         self.level(table, bars)
 
     def level(self, table: Queries, bars: Floats) -> None:
@@ -110,11 +109,25 @@ class Grid:
         self.index = self.index._replace(influence=influence, linear=bool(linear))
 
     def relink(self, rows: Rows, linked: Ints) -> None:
-        """Put all rows into their cells anew, after their slots have changed."""
-        if self.walked:
-            points = _points(self.index.points.head.size, rows.seq.size)
-            _link_all(points, self.index.cells, rows.columns, linked)
-            self.index = self.index._replace(points=points)
+        """Put rows into their cells anew: after their slots have changed, or when the pool is used up."""
+        if not self.walked:
+            return
+        cells = self.index.cells
+        number = _cells_of(cells, rows.columns, linked)
+        size = np.bincount(number, minlength=self.per_axis ** len(self.columns))
+        room = size + size // 2 + 8
+        pool = int(room.sum()) + 8 * PIECE
+        points = _points(size.size, rows.seq.size, pool, len(self.columns))
+        points.first[:] = np.cumsum(room) - room
+        points.room[:] = room
+        points.used[0] = room.sum()
+        _link_all(points, cells, rows.columns, linked, number)
+        self.index = self.index._replace(points=points)
+
+    def has_room(self, arrivals: int) -> bool:
+        """Tell whether so many rows can be put into cells without running out of room."""
+        points = self.index.points
+        return not self.walked or int(points.used[0]) + 8 * arrivals <= points.slot.size
 
     def covers(self, rows: Rows, slots: Ints) -> bool:
         """Tell whether all values of new rows lie within what the grid has learnt."""
@@ -168,18 +181,17 @@ class Grid:
             inside = (values >= cells.least[i]) & (values <= cells.most[i])
             assert np.all(inside | np.isnan(values)), "a row lies outside the grid"
         if self.walked:
-            linked = 0
-            for cell in range(points.head.size):
-                slot = points.head[cell]
-                while slot >= 0:
-                    assert points.cell[slot] == cell == _cell(cells, rows.columns, slot)
-                    linked += 1
-                    slot = points.following[slot]
-            assert linked == live.size, "a row is in no cell, or in two"
+            number = _cells_of(cells, rows.columns, live)
+            assert np.array_equal(points.cell[live], number), "a row is in another cell than its values say"
+            assert np.array_equal(points.slot[points.place[live]], live)
+            assert np.array_equal(np.bincount(number, minlength=points.size.size), points.size), "a row is in two cells"
+            assert np.all(points.size <= points.room)
+            for i, column in enumerate(self.columns):
+                assert np.array_equal(points.values[points.place[live], i], rows.columns[column, live], equal_nan=True)
         assert not np.any(influence.level > bars), "a query does not listen to all cells that can change its answer"
         listed = [set(influence.pool[f : f + n]) for f, n in zip(influence.first, influence.size, strict=True)]
         for slot in live[:50]:
-            cell = _cell(cells, rows.columns, slot)
+            cell = _cells_of(cells, rows.columns, np.array([slot]))[0]
             for q in range(bars.size):
                 if table.k[q] != 0 and _reaches(table, q, rows.columns, slot, bars[q]):
                     assert q in listed[cell], "a row can change an answer unnoticed"
@@ -197,19 +209,22 @@ def _covers(cells: Cells, columns: Floats, slots: Ints) -> bool:
 
 
 @kernel
-def _cell(cells: Cells, columns: Floats, slot: int) -> int:
-    return locate(cells, columns, slot)
-
-
-@kernel
 def _reaches(table: Queries, q: int, columns: Floats, slot: int, bar: float) -> bool:
     return scoring.score_row(table, q, columns, slot) >= bar and scoring.inside(table, q, columns, slot)
 
 
 @kernel
-def _link_all(points: Points, cells: Cells, columns: Floats, live: Ints) -> None:
-    for i in range(len(live)):
-        link(points, live[i], locate(cells, columns, live[i]))
+def _cells_of(cells: Cells, columns: Floats, slots: Ints) -> Ints:
+    number = np.empty(len(slots), np.int64)
+    for i in range(len(slots)):
+        number[i] = locate(cells, columns, slots[i])
+    return number
+
+
+@kernel
+def _link_all(points: Points, cells: Cells, columns: Floats, slots: Ints, number: Ints) -> None:
+    for i in range(len(slots)):
+        link(points, cells, columns, slots[i], number[i])
 
 
 @kernel
@@ -307,12 +322,15 @@ def _influence(queries: int, cells: int) -> Influence:
     )
 
 
-def _points(cells: int, slots: int) -> Points:
+def _points(cells: int, slots: int, pool: int, axes: int) -> Points:
     return Points(
-        head=np.full(cells, -1, np.int64),
-        tail=np.full(cells, -1, np.int64),
-        following=np.empty(slots, np.int64),
-        previous=np.empty(slots, np.int64),
+        first=np.zeros(cells, np.int64),
+        size=np.zeros(cells, np.int64),
+        room=np.zeros(cells, np.int64),
+        used=np.zeros(1, np.int64),
+        values=np.empty((pool, axes)),
+        slot=np.empty(pool, np.int64),
+        place=np.empty(slots, np.int64),
         cell=np.empty(slots, np.int64),
         heap_bound=np.empty(cells, np.float64),
         heap_code=np.empty(cells, np.int64),

@@ -28,8 +28,12 @@ class NumberIds:
 
     def write(self, slots: Ints, ticks: Ints, values: Values) -> None:
         """Note the ids of arriving rows."""
-        if slots[-1] - slots[0] == slots.size - 1 == ticks[-1] - ticks[0] and np.all(slots[1:] > slots[:-1]):
-            self._values[slots[0] : slots[-1] + 1] = values  # a piece of a ring
+        self._values[slots] = values
+
+    def write_run(self, slots: Ints, ticks: Ints, values: Values) -> None:
+        """Note the ids of arriving rows whose slots are consecutive but for one seam."""
+        if slots[0] <= slots[-1]:
+            self._values[slots[0] : slots[-1] + 1] = values
         else:
             self._values[slots] = values
 
@@ -62,6 +66,8 @@ class ArrowIds:
         self._chunks.append(values)
         self._rows += len(ticks)
         self._merge()
+
+    write_run = write
 
     def read(self, slots: Ints, ticks: Ints) -> Values:
         """Return the ids of rows."""

@@ -28,6 +28,7 @@ class RunPool:
         self.answers = _answers(0, 0)
         self._used = 0
         self._answers_used = 0
+        self.largest = 1  # target of any query so far
 
     def add(self, place: int, k: int, target: int, room: int) -> None:
         """Give a query a run that is cut to ``target`` rows when it has more than ``room``."""
@@ -37,6 +38,7 @@ class RunPool:
         self._used += room + 1
         self._answers_used += k
         r.room[place], r.target[place] = room, target
+        self.largest = max(self.largest, target)
         r.size[place] = a.size[place] = 0
         r.bar[place], r.whole[place], r.oldest[place] = -np.inf, 1, FAR
         a.stale[place] = 1

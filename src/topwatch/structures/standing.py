@@ -13,11 +13,11 @@ import numpy as np
 
 from topwatch.kernels.compile import kernel
 from topwatch.kernels.drive import drive
-from topwatch.kernels.route import CELLS, FILLS, HITS, LISTED, SCORES
 from topwatch.kernels.rows import Log, Rows, Step, with_room
 from topwatch.kernels.runs import Answers, Runs, cut, report
 from topwatch.kernels.scoring import Floats, Ints, Queries
 from topwatch.kernels.select import fill_by_scan
+from topwatch.kernels.walk import CELLS, FILLS, HITS, LISTED, SCORES
 from topwatch.queries import Query
 from topwatch.structures.engine import Found, Window
 from topwatch.structures.grid import Grid, cells_per_axis, unindexed
@@ -132,7 +132,7 @@ class Standing:
         held = self.window.capacity - self.window.free()
         before = held - arrived.size
         bars = self.pool.runs.bar
-        target = int(self.pool.runs.target.max(initial=1))
+        target = self.pool.largest
         if not self._axes or not self._design.lists(len(self.table), before, target):
             self.grid = None
             return
@@ -143,17 +143,24 @@ class Standing:
             self._checked = tick
             if self._outgrown(held) or self.grid.drifted(rows, self.window.sample(2000)):
                 self.grid = None
+        if self.grid is not None and not self.grid.has_room(arrived.size):
+            self.grid.relink(rows, self._linked(arrived))
         if self.grid is None:
             per_axis = self._design.per_axis or cells_per_axis(len(self._axes), max(self._expected, held))
-            live = self.window.live_slots()
             self.grid = Grid(self._axes, per_axis, self._design.walked)
-            self.grid.build(rows, live, live[: live.size - arrived.size], self.table.arrays, bars)
+            live = self.window.live_slots()
+            self.grid.build(rows, live, self._linked(arrived), self.table.arrays, bars)
             self._levelled, self._checked = before, tick
         elif before > 2 * self._levelled or (before == self._expected > self._levelled):
             # While a window fills, bars rise without a computation from scratch that would clean the lists.
             _trim(self.pool.runs)
             self.grid.level(self.table.arrays, bars)
             self._levelled = before
+
+    def _linked(self, arrived: Ints) -> Ints:
+        """Return the rows that are in their cells: all but those about to arrive."""
+        live = self.window.live_slots()
+        return live[: live.size - arrived.size]
 
     def _outgrown(self, held: int) -> bool:
         assert self.grid is not None

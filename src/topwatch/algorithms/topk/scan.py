@@ -1,17 +1,23 @@
 """Scan: score every arrival against every query in one fused, vectorised loop.
 
 The honest baseline: no grid and no lists, but exact skybands as in SMA, and computations from scratch by an equally
-vectorised scan of the window. With few queries it is hard to beat.
+vectorised scan of the window. Since that is dear, the skyband's bar is set not at the k-th row but, as in ``reserve``,
+as far below it as makes a second scan unlikely. With few queries it is hard to beat.
 
 Cost per arrival: Q d multiplications, about four of them per cycle of the processor. Memory: O(N d + Q k).
 """
 
 from __future__ import annotations
 
-from topwatch.algorithms.topk.sma import skyband_sizes
+from topwatch.algorithms.topk.reserve import slack_for
 from topwatch.structures.standing import Design
 
 
 def design() -> Design:
-    """Skybands, nothing else."""
-    return Design(sizes=skyband_sizes, banded=True, lists=lambda queries, live, target: False, walked=False)
+    """Skybands below a low bar, nothing else."""
+    return Design(sizes=_sizes, banded=True, lists=lambda queries, live, target: False, walked=False)
+
+
+def _sizes(k: int) -> tuple[int, int]:
+    target = k + slack_for(k)
+    return target, 2 * target + 32

@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from topwatch.kernels.compile import kernel
-from topwatch.kernels.route import LISTED, SCORES, Index, new_hits, route_by_lists, route_by_scan
+from topwatch.kernels.route import Index, new_hits, route_by_lists, route_by_scan
 from topwatch.kernels.rows import ENTER, LEAVE, Rows, Step
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries
+from topwatch.kernels.walk import LISTED, SCORES
 from topwatch.queries import Query
 from topwatch.structures.engine import Found, Window
 from topwatch.structures.grid import Grid, cells_per_axis, unindexed

@@ -20,13 +20,14 @@ import numpy as np
 
 from topwatch.errors import QueryError
 from topwatch.kernels.compile import ZERO, kernel
-from topwatch.kernels.drive import HIT, OLDEST, STALE, begin, judge, let_go, take_in
+from topwatch.kernels.drive import HIT, OLDEST, STALE, begin, judge, let_go, put_in_order, take_in
 from topwatch.kernels.ordered import Ordered
-from topwatch.kernels.route import FILLS, Index, new_hits, route_by_scan
+from topwatch.kernels.route import Index, new_hits, route_by_scan
 from topwatch.kernels.rows import Log, Rows, Step, with_room
 from topwatch.kernels.runs import Answers, Runs
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries
 from topwatch.kernels.threshold import fill_by_threshold
+from topwatch.kernels.walk import FILLS
 from topwatch.queries import Query, Threshold
 from topwatch.structures.engine import Found, Window
 from topwatch.structures.grid import unindexed
@@ -171,6 +172,7 @@ def _drive(
             if j == len(step.at) or step.arrivals[j] > i:
                 break
             let_go(rows, table, runs, answers, none, step, j, stale, here)
+            put_in_order(answers, stale, here)
             if rows.fifo:
                 for ordinal in range(step.heads[j], step.heads[j + 1]):
                     take_row(lists, axes, rows.columns, rows.seq, ordinal & rows.mask)

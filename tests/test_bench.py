@@ -1,0 +1,164 @@
+"""`topwatch bench`, end to end at the scale for tests. Timings are printed, never asserted."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from sizes import COMPILED
+
+from topwatch.bench import measure, runner, sigmod2006, verdicts, workload
+from topwatch.cli import cli
+
+SCRIPT = Path(sys.executable).with_name("topwatch")
+EXPERIMENTS = [experiment.name for experiment in sigmod2006.experiments(sigmod2006.SCALES["tiny"])]
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="measures machine code")
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SCRIPT, "bench", *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def setting(**changes: Any) -> workload.Setting:
+    return replace(sigmod2006.TINY, **changes)
+
+
+@pytest.fixture(scope="module")
+def point() -> measure.Point:
+    return measure.measure(setting(), workload.algorithms(), seed=3, budget=1.0)
+
+
+def test_all_experiments(tmp_path: Path) -> None:
+    done = run("sigmod2006", "--scale", "tiny", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "Table 2" in done.stdout
+    assert "auto → " in done.stdout
+    for name in EXPERIMENTS:
+        written = json.loads((tmp_path / f"sigmod2006-tiny-{name}.json").read_text())
+        assert written["disagreements"] == []
+        assert {"topwatch", "Python", "NumPy", "Numba", "CPU"} <= written["machine"].keys()
+        for part in written["points"]:
+            assert part["skipped"] == {}
+            measured = [one["algorithm"] for one in part["runs"]]
+            wanted = workload.algorithms() if name != "cells" else ["scan", *workload.gridded()]
+            assert measured == wanted
+            for one in part["runs"]:
+                assert one["cycles"] >= 1
+                assert one["seconds"] > 0
+                assert (
+                    one["changes_digest_per_cycle"] == part["runs"][0]["changes_digest_per_cycle"][: one["cycles"] + 1]
+                )
+    if importlib.util.find_spec("matplotlib"):
+        assert {path.stem for path in tmp_path.glob("*.png")} == {f"sigmod2006-tiny-{name}" for name in EXPERIMENTS}
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_only_some_experiments(tmp_path: Path) -> None:
+    done = run("--scale", "tiny", "--only", "Q, cells", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.stem for path in tmp_path.glob("*.json")} == {"sigmod2006-tiny-Q", "sigmod2006-tiny-cells"}
+
+
+def test_list() -> None:
+    assert run("--list").stdout == f"sigmod2006: {', '.join(EXPERIMENTS)}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sigmod2007"], "bench: 'sigmod2007' is not known; accepted are sigmod2006"),
+        (["--only", "defaults,kk"], "only: 'kk' is not known; accepted are defaults, k, d"),
+        (["--scale", "huge"], "'huge' is not one of 'tiny', 'small', 'paper'"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = run(*arguments, "--out", tmp_path / "new")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_algorithms_agree(point: measure.Point) -> None:
+    assert list(point.runs) == workload.algorithms()
+    assert measure.disagreement(point) == ""
+    assert len(set(point.runs["scan"].digests)) > 1, "nothing changed in any cycle"
+
+
+def test_a_wrong_answer_is_found(point: measure.Point) -> None:
+    wrong = list(point.runs["sma"].digests)
+    wrong[7] = "other"
+    runs = {**point.runs, "sma": replace(point.runs["sma"], digests=tuple(wrong))}
+    assert "in cycle 7" in measure.disagreement(replace(point, runs=runs))
+    assert "sma" in measure.disagreement(replace(point, runs=runs))
+
+
+def test_a_short_run_is_compared_as_far_as_it_goes(point: measure.Point) -> None:
+    short = replace(point.runs["tsl"], digests=point.runs["tsl"].digests[:3])
+    assert measure.disagreement(replace(point, runs={**point.runs, "tsl": short})) == ""
+
+
+def test_a_wrong_answer_fails_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = measure._digest
+    calls: list[str] = []
+
+    def forgetful(table: Any) -> str:
+        calls.append(digest(table))
+        return calls[-1] if len(calls) != 40 else "wrong"
+
+    monkeypatch.setattr(measure, "_digest", forgetful)
+    monkeypatch.setattr(measure, "warm_up", lambda: None)
+    done = CliRunner().invoke(cli, ["bench", "--scale", "tiny", "--only", "defaults", "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "ANSWERS DIFFER in cycle" in done.stdout
+    assert json.loads((tmp_path / "sigmod2006-tiny-defaults.json").read_text())["disagreements"]
+
+
+def test_an_algorithm_that_cannot_be_built_is_skipped_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = workload.Workload.start
+
+    def refuse(self: workload.Workload, algorithm: str) -> Any:
+        if algorithm == "tma":
+            raise NotImplementedError("not yet")
+        return start(self, algorithm)
+
+    monkeypatch.setattr(workload.Workload, "start", refuse)
+    found = measure.measure(setting(cycles=2), ["scan", "tma"], seed=0, budget=1.0)
+    assert found.skipped == {"tma": "NotImplementedError: not yet"}
+    assert list(found.runs) == ["scan"]
+    assert found.ratio("tma", "scan") is None
+
+
+def test_a_budget_stops_early_but_not_before_the_first_cycle() -> None:
+    found = measure.measure(setting(r=40, cycles=50), ["scan"], seed=0, budget=1e-9)
+    assert 1 <= found.runs["scan"].cycles < 50
+
+
+def test_sizes_of_the_paper() -> None:
+    paper = {experiment.name: experiment for experiment in sigmod2006.experiments(sigmod2006.SCALES["paper"])}
+    for s in paper["d"].settings:
+        assert math.isclose(s.cells**s.d, 12**4, rel_tol=0.35), "about 12^4 cells for any d"
+    assert {s.k: s.kmax for s in paper["k"].settings} == sigmod2006.KMAX
+    assert all(s.r * 100 == s.N for s in paper["N"].settings)
+    assert {s.score for s in paper["scores"].settings} == {"linear", "product", "quadratic"}
+
+
+def test_verdicts_name_what_was_measured(point: measure.Point) -> None:
+    experiment = sigmod2006.experiments(sigmod2006.SCALES["tiny"])[0]
+    found = verdicts.judge(experiment, [point] * 3, [])
+    assert {"sma / scan, IND, k=20", "tma / tsl, IND, k=20"} <= {verdict.what for verdict in found}
+    without = replace(point, runs={"scan": point.runs["scan"]})
+    assert verdicts.judge(experiment, [without] * 3, []) == []
+
+
+def test_listing_names_every_bench() -> None:
+    assert [line.partition(":")[0] for line in runner.listing().splitlines()] == list(runner.BENCHES)
