@@ -52,3 +52,10 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 @pytest.fixture(scope="session")
 def scale() -> Scale:
     return SCALE
+
+
+@pytest.fixture(autouse=True)
+def _quiet_interpreter() -> Generator[None]:
+    """Machine code does not warn of infinities and wrapped hashes; the same kernels, interpreted, would."""
+    with np.errstate(**({} if COMPILED else {"all": "ignore"})):
+        yield

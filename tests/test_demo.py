@@ -104,7 +104,7 @@ def test_an_interrupt_while_kernels_compile_is_no_crash(tmp_path: Path) -> None:
         output, error = process.communicate(timeout=LONG)
     assert process.returncode == 0
     assert error == ""
-    assert output == "stopped before the first rows\n"
+    assert output == "stopped before the first rows\n", "the title and the notice were read before"
 
 
 def test_a_reader_that_leaves_is_no_crash() -> None:
@@ -188,6 +188,7 @@ def test_control_c_on_a_terminal_ends_it_with_a_summary() -> None:
 def test_bad_options_are_one_line(arguments: tuple[object, ...], words: str) -> None:
     done = run(*arguments)
     assert done.returncode == 2
+    assert done.stdout == ""
     assert done.stderr.startswith("topwatch: ")
     assert done.stderr.count("\n") == 1
     assert words in done.stderr

@@ -20,7 +20,9 @@ def main() -> None:
         file=io.StringIO(), record=True, force_terminal=True, width=104, height=26, color_system="truecolor"
     )
     screen = Screen("demo: the last 1,000,000 rows of ind, seed 0", console)
-    batches = ({f"x{i}": column for i, column in enumerate(part, 1)} for part in generators.stream("ind", 4))
+    batches = (
+        {f"x{i}": column for i, column in enumerate(part, 1)} for part in generators.stream("ind", 4, batch=32_768)
+    )
     for frame in start(batches, window=1_000_000).frames(screen.period, seconds=8):
         screen.show(frame)
     console.print(screen.draw())

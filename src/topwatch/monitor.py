@@ -59,7 +59,8 @@ class _Roll:
 
     def numbers(self, engine: Engine, places: np.ndarray) -> np.ndarray:
         """Return the numbers of an engine's queries."""
-        return self._orders[id(engine)][places]
+        numbers: np.ndarray = self._orders[id(engine)][places]
+        return numbers
 
     def in_order(self, engine: Engine) -> bool:
         """Tell whether an engine's changes come in the order of the numbers."""

@@ -5,9 +5,10 @@ A new algorithm is a new file and a line in ``ALGORITHMS``.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from topwatch.errors import PlanError, QueryError, nearest_name
 from topwatch.queries import Query, Threshold
@@ -120,18 +121,19 @@ def build(
     column_of: Mapping[str, int],
     options: Mapping[str, Any],
 ) -> Engine:
-    """Make the engine of a group. Compiled code is imported here and not before."""
-    from topwatch.algorithms.topk import brute, reserve, scan, sma, threshold, tma, tsl
-    from topwatch.structures.standing import Standing
-
+    """Make the engine of a group. Compiled code is imported here, and only what the group needs."""
     algorithm, thresholds, columns = group
     axes = [column_of[column] for column in columns]
     expected = window.rows if isinstance(window, LastRows) else 0
-    if algorithm == "brute":
-        return brute.Brute(feed.window)
     if thresholds:
-        return threshold.Thresholds(feed.window, axes, expected, listed=bool(axes), per_axis=options.get("cells"))
+        from topwatch.algorithms.topk.threshold import Thresholds
+
+        return Thresholds(feed.window, axes, expected, listed=bool(axes), per_axis=options.get("cells"))
+    module = importlib.import_module(f"topwatch.algorithms.topk.{algorithm}")
+    if algorithm == "brute":
+        return cast("Engine", module.Brute(feed.window))
     if algorithm == "tsl":
-        return tsl.TSL(feed.window, axes, expected, **options)
-    designs = {"scan": scan.design, "tma": tma.design, "sma": sma.design, "reserve": reserve.design}
-    return Standing(feed.window, axes, expected, designs[algorithm](**options))
+        return cast("Engine", module.TSL(feed.window, axes, expected, **options))
+    from topwatch.structures.standing import Standing
+
+    return Standing(feed.window, axes, expected, module.design(**options))

@@ -37,10 +37,10 @@ def test_long_stream(algorithm: str, kind: str, rng: np.random.Generator) -> Non
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_small_batches_with_text_as_ids(kind: str, rng: np.random.Generator) -> None:
     window = Window(kind, {"count": 50, "time": 12, "latest": 0}[kind])
-    stream = streams.make("uniform", rng, 9000, pool=50)
+    stream = streams.make("uniform", rng, 5200, pool=50)
     stream["id"] = streams.ID_KINDS["text"](stream["id"])
     both = Lockstep(standing.mixture(rng, stream, 4, 50, "uniform"), window, 500)
-    for batch in streams.pieces(stream, [9] * 900):
+    for batch in streams.pieces(stream, [9] * 600):
         both.push(batch)
         if kind == "latest" and rng.random() < 0.1:
             both.delete(batch["id"][:1])
@@ -50,11 +50,11 @@ def test_many_small_batches_with_text_as_ids(kind: str, rng: np.random.Generator
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_query_per_row(algorithm: str, rng: np.random.Generator) -> None:
     """Many more queries than rows, added and removed in turn, so that places are used again."""
-    stream = streams.make("uniform", rng, 120)
+    stream = streams.make("uniform", rng, 60)
     window = Window("count", 20)
-    queries = served(algorithm, standing.mixture(rng, stream, 150, 20, "uniform"), window)
+    queries = served(algorithm, standing.mixture(rng, stream, 80, 20, "uniform"), window)
     both = Lockstep(queries[:1], window, 2, algorithm)
-    for number, batch in enumerate(streams.pieces(stream, [1] * 120)):
+    for number, batch in enumerate(streams.pieces(stream, [1] * 60)):
         both.push(batch)
         both.add(queries[number + 1])
         if number % 2:

@@ -4,8 +4,8 @@ Mouratidis, Bakiras, Papadias: Continuous monitoring of top-k queries over slidi
 
 Sizes are those of the paper's Table 1; Q also has 1 and 10,000. Queries are linear with weights uniform in [0, 1], the
 grid has 12 cells per axis (about 12^4 in all for any d), views of TSL are tuned as in the paper, and a run is 100
-cycles. ``small`` measures the defaults at full size and varies the parameters at a tenth of N and r; ``tiny`` is for
-tests.
+cycles. ``small`` measures the defaults at full size and varies the parameters at a tenth of N and r, where an
+arrival enters ten times as many answers: speeds are lower there. ``tiny`` is for tests.
 """
 
 from __future__ import annotations

@@ -13,31 +13,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.align import Align
 from rich.console import Console, Group, RenderableType
 from rich.layout import Layout
 from rich.live import Live
-from rich.measure import Measurement
-from rich.rule import Rule
 from rich.spinner import Spinner
-from rich.table import Table
 from rich.text import Text
 
-from topwatch.changes import Change
-from topwatch.live.frames import Frame, Standing, Stream
-from topwatch.queries import Nearest, Query, Threshold
-from topwatch.scoring import Score
-
-if TYPE_CHECKING:
-    from rich.console import ConsoleOptions, RenderResult
+from topwatch.live.drawing import Recent, big_figures, clock, describe, figures_of, header, query_table, summary
+from topwatch.live.frames import Frame, Stream
 
 PIPED_SECONDS = 10.0
 FRAMES_PER_SECOND = 6
-BARS = "▁▂▃▄▅▆▇█"
 WIDTHS = {"rows/s": 9, "rows": 11, "live": 7, "changes": 7, "state": 7, "pruned": 6, "reach a bar": 6}  # in lines
-WIDE = 100  # columns; from here on there is more to see
 
 
 def watch(
@@ -114,8 +104,9 @@ class View:
 class Lines(View):
     """A line a second, in plain ASCII: for pipes and logs."""
 
-    def __enter__(self) -> None:
-        self._say(self.title)
+    def __init__(self, title: str) -> None:
+        super().__init__(title)
+        self._titled = False  # the title waits for a second line: an option that is refused has none
 
     def wait_for(self, what: str) -> None:
         """Say it in a line."""
@@ -125,7 +116,7 @@ class Lines(View):
     def show(self, frame: Frame) -> None:
         """Print the figures, but not of the frame after the first push."""
         if self.frame is not None:
-            figures = "  ".join(f"{value:>{WIDTHS[label]}} {label}" for value, label in _figures(frame))
+            figures = "  ".join(f"{value:>{WIDTHS[label]}} {label}" for value, label in figures_of(frame))
             self._say(f"{frame.seconds:6.1f} s  {figures}")
         super().show(frame)
 
@@ -135,16 +126,16 @@ class Lines(View):
         if frame is None:
             self._say("stopped before the first rows")
             return
-        self._say(_summary(frame))
+        self._say(summary(frame))
         width = max(len(str(s.query.name)) for s in frame.queries)
         for s in frame.queries:
             head = ", ".join(f"{entry.id} ({entry.score:.4f})" for entry in s.answer[:3]) or "none"
             more = f" and {len(s.answer) - 3:,} more" if len(s.answer) > 3 else ""
             self._say(f"  {s.query.name:<{width}}  {s.algorithm}  {describe(s.query)}: {head}{more}")
 
-    @staticmethod
-    def _say(line: str) -> None:
-        print(line, flush=True)
+    def _say(self, line: str) -> None:
+        print(line if self._titled else f"{self.title}\n{line}", flush=True)
+        self._titled = True
 
 
 class Screen(View):
@@ -172,15 +163,15 @@ class Screen(View):
         frame = self.frame
         if frame is None:
             first, _, rest = self.waiting.partition("; ")
-            self._spinner.update(text=f"{first}  {_clock(time.monotonic() - self._since)}")
+            self._spinner.update(text=f"{first}  {clock(time.monotonic() - self._since)}")
             lines = Group(Align.center(self._spinner), Text(rest, style="dim", justify="center"))
             return Align.center(lines, vertical="middle", height=self._console.height)
         layout = Layout()
         layout.split_column(
-            Layout(_header(self.title, frame), size=2),
-            Layout(_big_figures(frame, self._console.width), size=3),
-            Layout(_queries(frame, self._console.width), size=len(frame.queries) + 2),
-            Layout(_Recent(frame.recent)),
+            Layout(header(self.title, frame), size=2),
+            Layout(big_figures(frame, self._console.width), size=3),
+            Layout(query_table(frame, self._console.width), size=len(frame.queries) + 2),
+            Layout(Recent(frame.recent)),
         )
         return layout
 
@@ -189,169 +180,8 @@ class Screen(View):
         if self.frame is None:
             self._console.print("stopped before the first rows")
             return
-        self._console.print(_queries(self.frame, self._console.width))
-        self._console.print(_summary(self.frame))
-
-
-class _Recent:
-    """The newest changes, as many as there is room for."""
-
-    def __init__(self, recent: list[Change]) -> None:
-        self._recent = recent
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        height = (options.height or 10) - 1
-        blocks = 2 if options.max_width >= WIDE else 1
-        yield Rule("changes, newest first", style="dim", align="left")
-        panes = [_changes(self._recent[i * height : (i + 1) * height]) for i in range(blocks)]
-        table = Table.grid(padding=(0, 4), expand=True)
-        table.add_row(*panes)
-        yield table
-
-
-def _changes(changes: list[Change]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(justify="right", style="dim")
-    table.add_column(width=7)
-    table.add_column(width=10)
-    table.add_column(justify="right")
-    table.add_column(justify="right")
-    for change in changes:
-        style = "green" if change.op == "enter" else "red"
-        op = "enters" if change.op == "enter" else "leaves"
-        table.add_row(f"{change.at:,}", Text(op, style=style), change.query, f"{change.id}", f"{change.score:.4f}")
-    return table
-
-
-def _header(title: str, frame: Frame) -> Table:
-    table = Table.grid(expand=True)
-    table.add_column(no_wrap=True, overflow="ellipsis")
-    table.add_column(justify="right", no_wrap=True)
-    left = Text.assemble(("topwatch ", "bold cyan"), title)
-    table.add_row(left, Text(f"{_clock(frame.seconds)}  Ctrl-C stops", style="dim"))
-    return table
-
-
-def _big_figures(frame: Frame, width: int) -> Table:
-    table = Table.grid(expand=True, padding=(0, 1))
-    figures = _figures(frame)
-    for value, label in figures:
-        table.add_column(min_width=max(len(value), len(label)), no_wrap=True)
-    bars = [_bars(frame.rates)] if width >= WIDE else []
-    table.add_row(*(Text(value, style="bold") for value, _ in figures), *bars)
-    table.add_row(*(Text(label, style="dim") for _, label in figures))
-    return table
-
-
-def _bars(rates: list[float]) -> Text:
-    """Return the rates as a row of bars, the newest at the right."""
-    recent = rates[-20:]
-    top = max(recent, default=0.0) or 1.0
-    return Text("".join(BARS[min(7, int(8 * rate / top))] for rate in recent), style="cyan", justify="right")
-
-
-def _figures(frame: Frame) -> list[tuple[str, str]]:
-    figures = [
-        (f"{frame.rate:,.0f}", "rows/s"),
-        (f"{frame.rows:,}", "rows"),
-        (f"{frame.live:,}", "live"),
-        (f"{frame.changes:,}", "changes"),
-        (_size(frame.bytes), "state"),
-    ]
-    if frame.pruned > 0:  # few queries are scanned, and then nothing is pruned
-        figures.append((_share(frame.pruned), "pruned"))
-    if frame.reached is not None:
-        figures.append((_share(frame.reached), "reach a bar"))
-    return figures
-
-
-def _queries(frame: Frame, width: int) -> Table:
-    wide = width >= WIDE
-    table = Table(box=None, expand=True, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("query", no_wrap=True)
-    table.add_column("asks for", no_wrap=True, overflow="ellipsis")
-    table.add_column("by", no_wrap=True)
-    if wide:
-        table.add_column("changes", no_wrap=True, justify="right")
-    table.add_column("best now: row and score", no_wrap=True, overflow="ellipsis", ratio=1)
-    for s in frame.queries:
-        changes = [f"{s.changes:,}"] if wide else []
-        name = Text(str(s.query.name), style="bold")
-        table.add_row(name, describe(s.query), s.algorithm, *changes, _Best(s))
-    return table
-
-
-class _Best:
-    """The head of an answer, as many entries as there is room for, new ones bright."""
-
-    def __init__(self, standing: Standing) -> None:
-        self._standing = standing
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(min(16, options.max_width), options.max_width)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        text = Text("" if self._standing.answer else "none", style="dim", no_wrap=True, overflow="ellipsis")
-        for entry in self._standing.answer:
-            words = f"{entry.id}", f" {entry.score:.4f} "
-            if text and len(text) + sum(map(len, words)) - 1 > options.max_width:
-                break
-            fresh = entry.id in self._standing.fresh
-            text.append(words[0], style="not dim bold green" if fresh else "not dim").append(words[1])
-        text.rstrip()
-        yield text
-
-
-def describe(query: Query) -> str:
-    """Return a query in a few words.
-
-    >>> from topwatch import Nearest, TopK, linear
-    >>> describe(TopK(k=5, score=linear(a=0.5, b=-1), where={"c": (0, 9)}))
-    'top 5 by 0.5 a - b, c 0..9'
-    >>> describe(Nearest(k=3, point={"a": 1, "b": 2}))
-    '3 nearest to a=1 b=2'
-    """
-    where = "".join(f", {column} {low:g}..{high:g}" for column, (low, high) in query.where.items())
-    if isinstance(query, Threshold):
-        sign = "<" if query.score.smaller_is_better else ">"
-        return f"{_formula(query.score)} {sign} {query.above:g}{where}"
-    if isinstance(query, Nearest):
-        return f"{query.k} nearest to {_formula(query.score)}{where}"
-    return f"top {query.k} by {_formula(query.score)}{where}"
-
-
-def _formula(score: Score) -> str:
-    if score.expression is not None:
-        return score.expression.text
-    pairs = list(zip(score.columns, score.coefficients, strict=True))
-    if score.kind == "distance":
-        return " ".join(f"{column}={a:g}" for column, a in pairs)
-    if score.kind == "product":
-        return "".join(f"({a:g}+{column})" for column, a in pairs)
-    power = "^2" if score.kind == "quadratic" else ""
-    terms = [("-" if a < 0 else "+", ("" if abs(a) == 1 else f"{abs(a):g} ") + column + power) for column, a in pairs]
-    text = " ".join(f"{sign} {term}" for sign, term in terms)
-    return text.removeprefix("+ ")
-
-
-def _summary(frame: Frame) -> str:
-    rate = frame.rows / frame.seconds if frame.seconds > 0 else 0.0
-    return (
-        f"{frame.rows:,} rows in {frame.seconds:.1f} s ({rate:,.0f} a second), {frame.changes:,} changes,"
-        f" {_size(frame.bytes)} of state"
-    )
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
-
-
-def _share(share: float) -> str:
-    return f"{100 * share:.3f} %" if 0 < share < 0.01 else f"{100 * share:.1f} %"
-
-
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+        self._console.print(query_table(self.frame, self._console.width))
+        self._console.print(summary(self.frame))
 
 
 class _Notice(logging.Handler):
