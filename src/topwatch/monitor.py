@@ -16,6 +16,7 @@ from topwatch.errors import QueryError, nearest_name
 from topwatch.intake import Intake, count_skipped
 from topwatch.queries import Nearest, Query, Threshold, TopK
 from topwatch.reasons import Why, explain_row
+from topwatch.roll import Roll, Served
 from topwatch.windows import LastRows, LastTime, Latest, Window, duration
 
 if TYPE_CHECKING:
@@ -24,55 +25,6 @@ if TYPE_CHECKING:
     from topwatch.structures.feed import Feed
 
 MOST_ROWS = 1_000_000  # of an answer
-
-
-@dataclasses.dataclass
-class _Served:
-    """A query and where it is served."""
-
-    query: Query
-    name: str
-    engine: Engine
-    place: int
-    choice: plan.Choice
-
-
-class _Roll:
-    """Numbers queries in the order of their adding. Adding is O(1) amortised."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.signs = np.ones(8)  # -1 for distances, whose keys are negative
-        self._orders: dict[int, np.ndarray] = {}  # by engine: place to number
-        self._last: dict[int, int] = {}  # by engine: the last place, or a bound once places are out of order
-
-    def add(self, served: _Served) -> None:
-        """Give a query the next number."""
-        engine, number = id(served.engine), len(self.names)
-        self.names.append(served.name)
-        self.signs = _with_room(self.signs, number)
-        self.signs[number] = -1.0 if served.query.score.smaller_is_better else 1.0
-        orders = _with_room(self._orders.get(engine, np.zeros(8, np.int64)), served.place)
-        orders[served.place] = number
-        self._orders[engine] = orders
-        self._last[engine] = served.place if served.place > self._last.get(engine, -1) else 2**62
-
-    def numbers(self, engine: Engine, places: np.ndarray) -> np.ndarray:
-        """Return the numbers of an engine's queries."""
-        numbers: np.ndarray = self._orders[id(engine)][places]
-        return numbers
-
-    def in_order(self, engine: Engine) -> bool:
-        """Tell whether an engine's changes come in the order of the numbers."""
-        return engine.in_order and self._last[id(engine)] < 2**62
-
-
-def _with_room(array: np.ndarray, place: int) -> np.ndarray:
-    if place < array.size:
-        return array
-    larger: np.ndarray = np.ones(place + 1 + array.size, array.dtype)
-    larger[: array.size] = array
-    return larger
 
 
 class Monitor:
@@ -120,10 +72,12 @@ class Monitor:
         self._intake = Intake(_column_name("id", id), _column_name("time", time))
         self._every = every
         self._engines: dict[plan.Group, Engine] = {}
-        self._served: dict[str, _Served] = {}
-        self._roll = _Roll()
+        self._served: dict[str, Served] = {}
+        self._roll = Roll()
+        self._alike: dict[tuple[str, ...], int] = {}  # how many queries read the same columns
         self._counts = dict.fromkeys(("skipped", "judgements", "changes", "unknown_deletes", "pairs"), 0)
         named = self._name_all(listed)
+        self._count_alike(named.values())
         choices = {name: self._choose(query, name) for name, query in named.items()}
         for name, query in named.items():
             for column in query.columns:
@@ -182,6 +136,7 @@ class Monitor:
         if new:
             self._intake.columns.update((column, name) for column in new)
             self._feed.window.add_columns(len(new))
+        self._count_alike([query])
         self._serve(query, choice)
         served = self._served[name]
         found = served.engine.start(served.place, self._feed.head, self._feed.judged_tick, self._feed.judged)
@@ -191,6 +146,7 @@ class Monitor:
         """Stop watching a query."""
         served = self._find(name)
         served.engine.remove(served.place)
+        self._alike[served.query.score.columns] -= 1
         del self._served[served.name]
 
     def stats(self) -> dict[str, int]:
@@ -218,7 +174,8 @@ class Monitor:
 
     def explain(self) -> str:
         """Say which algorithm serves which query, and why."""
-        lines = [f"{len(self._served):,} queries over the {self._window}"]
+        number = len(self._served)
+        lines = [f"{number:,} {'query' if number == 1 else 'queries'} over the {self._window}"]
         lines += [f"{s.name}: {s.choice.algorithm} – {s.choice.reason}" for s in self._served.values()]
         return "\n".join(lines)
 
@@ -285,6 +242,7 @@ class Monitor:
                 arrays["ids"], monitor._intake.id_kind not in ("int64", "uint64", "float64")
             )
         slots = load_feed(monitor._feed, header, arrays)
+        monitor._count_alike(queries)
         for i, query in enumerate(queries):
             assert query.name is not None
             monitor._serve(query, monitor._choose(query, query.name))
@@ -332,20 +290,37 @@ class Monitor:
             named[name] = query
         return named
 
+    def _count_alike(self, queries: Iterable[Query]) -> None:
+        for query in queries:
+            self._alike[query.score.columns] = self._alike.get(query.score.columns, 0) + 1
+
     def _choose(self, query: Query, name: str) -> plan.Choice:
         if not isinstance(query, Threshold) and query.k > MOST_ROWS and not isinstance(self._window, LastRows):
             raise QueryError(f"{type(query).__name__}: k: expected at most {MOST_ROWS:,}, got {query.k:,}")
         return plan.choose(query, name, self._window, self._algorithm)
 
     def _serve(self, query: Query, choice: plan.Choice) -> None:
-        group = plan.group_of(query, choice.algorithm, self._engines)
+        group = plan.group_of(query, choice.algorithm, self._alike[query.score.columns])
         number = {column: place for place, column in enumerate(self._intake.columns)}
         if group not in self._engines:
             self._engines[group] = plan.build(group, self._feed, self._window, number, self._options)
+            if group[2]:
+                self._gather(group, number)
         engine = self._engines[group]
         place = engine.add(query, number)
-        self._served[choice.query] = _Served(query, choice.query, engine, place, choice)
+        self._served[choice.query] = Served(query, choice.query, engine, place, choice)
         self._roll.add(self._served[choice.query])
+
+    def _gather(self, group: plan.Group, number: dict[str, int]) -> None:
+        """Move queries that read the columns of a new group into it from the one without a grid."""
+        engine = self._engines[group]
+        odd = self._engines.get((*group[:2], ()))
+        for served in self._served.values():
+            if served.engine is odd and served.query.score.columns == group[2]:
+                served.engine.remove(served.place)
+                served.engine, served.place = engine, engine.add(served.query, number)
+                engine.start(served.place, self._feed.head, self._feed.judged_tick, self._feed.judged)
+                self._roll.settle(served)
 
     def _take(self, steps: Iterator[Step]) -> Changes:
         parts = []
@@ -386,7 +361,7 @@ class Monitor:
         for engine in self._engines.values():
             engine.relocate()
 
-    def _find(self, name: str | None) -> _Served:
+    def _find(self, name: str | None) -> Served:
         if name is None:
             if len(self._served) == 1:
                 return next(iter(self._served.values()))

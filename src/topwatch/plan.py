@@ -6,7 +6,7 @@ A new algorithm is a new file and a line in ``ALGORITHMS``.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Group = tuple[str, bool, tuple[str, ...]]  # algorithm, thresholds or not, columns of the grid
 
-MOST_GROUPS = 16
+MANY_QUERIES = 24  # from here on, queries that read the same columns have a group and a grid of their own
 
 
 class UnknownAlgorithmError(PlanError, QueryError):
@@ -99,19 +99,15 @@ def _refusal(query: Query, window: Window, algorithm: str) -> str:
     return ""
 
 
-def group_of(query: Query, algorithm: str, groups: Collection[Group]) -> Group:
-    """Say which group a query joins, given the groups there are.
+def group_of(query: Query, algorithm: str, alike: int) -> Group:
+    """Say which group a query joins, given how many queries, itself included, read the same columns.
 
-    A group shares a table, a grid and a loop. Queries that read the same columns stand together; when there are many
-    groups already, odd ones join one without a grid, so that a thousand of them cost one pass and not a thousand.
+    A group shares a table, a grid and a loop. Queries whose columns few others read stand together in one group
+    without a grid: a thousand odd ones cost one pass then, and not a thousand.
     """
     threshold = isinstance(query, Threshold) and algorithm != "brute"
-    group = algorithm, threshold, query.score.columns
-    if ALGORITHMS[algorithm].own_grid:
-        return group
-    if algorithm != "reserve" or query.score.undirected() or (group not in groups and len(groups) >= MOST_GROUPS):
-        return algorithm, threshold, ()
-    return group
+    own = ALGORITHMS[algorithm].own_grid or (algorithm == "reserve" and alike >= MANY_QUERIES)
+    return algorithm, threshold, query.score.columns if own and not query.score.undirected() else ()
 
 
 def build(

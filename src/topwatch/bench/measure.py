@@ -163,7 +163,7 @@ def _timed(workload: Workload, name: str, monitor: Monitor, budget: float, begun
 def _next_cycles(s: Setting, done: int, seconds: float, budget: float) -> int:
     """How many cycles to push at once: a few to see how long they take, then as many as the budget allows."""
     most = min(max(1, ROWS_PER_PUSH // s.r), s.cycles - done)
-    affordable = (budget - seconds) * done / seconds if done else most / 5
+    affordable = (budget - seconds) * done / seconds if done else most // 25
     return max(1, min(most, int(affordable)))
 
 

@@ -59,9 +59,10 @@ def _run(name: str, scale: str, only: Sequence[str], out: Path, seed: int, progr
             continue
         settings = [setting for setting in experiment.settings if setting not in measured]
         total = sum(len(_algorithms(setting)) for setting in settings)
+        budget = size.budget if experiment.axis else size.defaults_budget
         with progress(f"{name} {experiment.name}", total) as advance:
             for setting in settings:
-                measured[setting] = measure.measure(setting, _algorithms(setting), seed, size.budget, advance)
+                measured[setting] = measure.measure(setting, _algorithms(setting), seed, budget, advance)
         points = [measured[setting] for setting in experiment.settings]
         kept: list[sizes.Size] = []
         if experiment.name == "k":

@@ -39,7 +39,8 @@ class Scale:
     Q: tuple[int, ...]
     k: tuple[int, ...]
     cells: tuple[int, ...]
-    budget: float  # seconds of timed cycles per algorithm and setting
+    defaults_budget: float  # seconds of timed cycles per algorithm, at the defaults
+    budget: float  # and at any other setting
     judged: bool = True  # large enough for the targets to mean something
 
 
@@ -83,6 +84,7 @@ SCALES = {
         Q=(1, 30),
         k=(1, 20),
         cells=(3, 5),
+        defaults_budget=2.0,
         budget=2.0,
         judged=False,
     ),
@@ -97,7 +99,8 @@ SCALES = {
         Q=(1, 100, 1000, 10_000),
         k=tuple(KMAX),
         cells=(4, 7, 12, 15),
-        budget=1.0,
+        defaults_budget=4.0,
+        budget=0.5,
     ),
     "paper": Scale(
         defaults=PAPER,
@@ -110,6 +113,7 @@ SCALES = {
         Q=(1, 100, 500, 1000, 2000, 5000, 10_000),
         k=tuple(KMAX),
         cells=tuple(range(5, 16)),
+        defaults_budget=20.0,
         budget=20.0,
     ),
 }

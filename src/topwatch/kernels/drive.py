@@ -47,6 +47,12 @@ def drive(
         here[BLOCK_START] = i
         fell = False
         while not fell:
+            if rows.fifo and not index.walked and here[STALE] == 0:
+                next_hit = hits.row[here[HIT]] if here[HIT] < hits.size[0] else stop
+                quiet = _skip(step, j, stop, next_hit, here[OLDEST])
+                if quiet > j:
+                    j = quiet
+                    i = step.arrivals[j - 1]
             until = min(stop, step.arrivals[j]) if j < judgements else stop
             # Structures are copied for each call: where judgements are many, calls with nothing to do are left out.
             if index.walked or (here[HIT] < hits.size[0] and hits.row[here[HIT]] < until):
@@ -76,6 +82,15 @@ def drive(
             j += 1
         if i == arrivals and j == judgements:
             return log, index.influence
+
+
+@leaf
+def _skip(step: Step, j: int, stop: int, next_hit: int, oldest: int) -> int:
+    """Return the next judgement from ``j`` on before which a row reaches a bar or one that is kept expires."""
+    last = min(stop, next_hit)
+    while j < len(step.at) and step.arrivals[j] <= last and step.heads[j + 1] <= oldest:
+        j += 1
+    return j
 
 
 @leaf

@@ -72,8 +72,8 @@ def _move_cell(points: Points, cell: int) -> None:
 def room_for(rows: int) -> int:
     """Return how much room a cell with so many rows is given.
 
-    A cell that was given room for m rows moves after at least m / 3 + 5 arrivals, into room for 1.5 m + 8: an arrival uses
-    up fewer than five places on average, and a pool with eight free places per arrival never runs out.
+    A cell that was given room for m rows moves after at least m / 3 + 5 arrivals, into room for 1.5 m + 8: an arrival
+    uses up fewer than five places on average, and a pool with eight free places per arrival never runs out.
     """
     return rows + rows // 2 + 8
 

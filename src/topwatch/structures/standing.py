@@ -223,7 +223,7 @@ def _fill_all(table: Queries, rows: Rows, head: int, moment: int, runs: Runs) ->
 @kernel
 def _trim(runs: Runs) -> None:
     for q in range(len(runs.size)):
-        if not runs.banded and runs.size[q] > runs.target[q] > 0:
+        if runs.size[q] > runs.target[q] > 0:
             cut(runs, q, runs.target[q])
 
 

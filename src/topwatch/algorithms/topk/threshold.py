@@ -18,7 +18,7 @@ from topwatch.kernels.compile import kernel
 from topwatch.kernels.route import Index, new_hits, route_by_lists, route_by_scan
 from topwatch.kernels.rows import ENTER, LEAVE, Rows, Step
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries
-from topwatch.kernels.walk import LISTED, SCORES
+from topwatch.kernels.walk import HITS, LISTED, SCORES
 from topwatch.queries import Query
 from topwatch.structures.engine import Found, Window
 from topwatch.structures.grid import Grid, cells_per_axis, unindexed
@@ -50,6 +50,8 @@ class Thresholds:
 
     def start(self, place: int, head: int, moment: int, at: int) -> Found:
         """Judge a new query over the rows of the last judgement."""
+        if len(self.table) == 1:
+            self.resume(head, moment)
         if self.grid is not None:
             self.grid.admit(self.table.arrays, place, float(self.table.arrays.floor[place]))
         rows = self.window.rows()
@@ -101,6 +103,7 @@ class Thresholds:
         """Changes of one kind: of rows that were live at a judgement at least."""
         index = self.grid.index if self.grid is not None else unindexed(self.table.places)
         row, query, key = _matches(self.table.arrays, rows.columns, index, slots, self._counters)
+        self._counters[HITS] += row.size if op == ENTER else 0
         slot = slots[row]
         born = np.searchsorted(step.moment, rows.seq[slot])  # the judgement that first sees the row
         if rows.fifo:
@@ -155,6 +158,7 @@ class Thresholds:
         return {
             "scores": int(self._counters[SCORES]),
             "listed": int(self._counters[LISTED]),
+            "hits": int(self._counters[HITS]),
             "influence": int(self.grid.index.influence.size.sum()) if self.grid is not None else 0,
             "bytes": self.grid.bytes() if self.grid is not None else 0,
         }
