@@ -169,24 +169,24 @@ class Oracle:
             self.columns[name] = np.concatenate([self.columns.get(name, np.full(known, np.nan)), values])
         lost = np.zeros(len(ids), dtype=bool)
         for name, query in self.queries.items():
-            scores, unranked = self._ranked(query, fresh)
+            scores, lacking = self._ranked(query, fresh)
             self._scores[name] = np.concatenate([self._scores[name], scores])
-            lost |= unranked
+            lost |= lacking
         self.skipped += int(lost.sum())
 
     @staticmethod
     def _ranked(query: Query, columns: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """The scores, NaN for rows that stay out of the answer, and which rows the query cannot rank at all."""
+        """The scores, NaN for rows that stay out of the answer, and which rows lack a value that the query needs."""
         if not columns:
             return np.zeros(0), np.zeros(0, dtype=bool)
         scores = score_rows(query.score, columns)
-        unranked = np.isnan(scores)
+        lacking = np.zeros(len(scores), dtype=bool)
         for column in query.score.columns + tuple(column for column, _, _ in query.where):
-            unranked |= np.isnan(columns[column])
-        out = unranked.copy()
+            lacking |= np.isnan(columns[column])
+        out = lacking | np.isnan(scores)
         for column, low, high in query.where:
             out |= ~((columns[column] >= low) & (columns[column] <= high))
-        return np.where(out, np.nan, scores), unranked
+        return np.where(out, np.nan, scores), lacking
 
     # -- judgements -------------------------------------------------------------------------------------------------
 

@@ -70,7 +70,14 @@ def _names(batch: Any) -> list[str]:
 
 
 def _column(batch: Any, name: str) -> Any:
-    column = batch[name]
+    column = native(batch[name])
+    if isinstance(column, str) or not hasattr(column, "__len__"):
+        raise DataError(f"batch: column {name!r}: expected an array, got {column!r}")
+    return column
+
+
+def native(column: Any) -> Any:
+    """Return a pandas or polars column as NumPy or Arrow has it, without copying where that can be."""
     kind = type(column).__module__.partition(".")[0]
     if kind == "pandas":
         dtype = column.dtype
@@ -82,8 +89,6 @@ def _column(batch: Any, name: str) -> Any:
         import pyarrow as pa
 
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(column, str) or not hasattr(column, "__len__"):
-        raise DataError(f"batch: column {name!r}: expected an array, got {column!r}")
     return column
 
 
@@ -108,7 +113,9 @@ def _numeric(name: str, values: Any) -> np.ndarray:
         if values.ndim != 1:
             raise DataError(f"batch: column {name!r}: expected one dimension, got shape {values.shape}")
         return values.astype(np.float64, copy=False)
-    array = _arrow(name, values)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "c":
+        raise DataError(f"batch: column {name!r} is {values.dtype}; expected numbers")
+    array = _arrow(name, values, "numbers")
     import pyarrow as pa
 
     kind = array.type
@@ -122,7 +129,7 @@ def _numeric(name: str, values: Any) -> np.ndarray:
     return numbers
 
 
-def _arrow(name: str, values: Any) -> Any:
+def _arrow(name: str, values: Any, expected: str = "values of one type") -> Any:
     """Return values as an Arrow array."""
     import pyarrow as pa
 
@@ -132,7 +139,7 @@ def _arrow(name: str, values: Any) -> Any:
         return pa.array(values, from_pandas=isinstance(values, np.ndarray) and values.dtype == object)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         reason = str(error).splitlines()[0]
-        raise DataError(f"batch: column {name!r}: expected values of one type ({reason})") from None
+        raise DataError(f"batch: column {name!r}: expected {expected} ({reason})") from None
 
 
 def as_ids(name: str, values: Any) -> Any:
@@ -156,9 +163,7 @@ def as_ids(name: str, values: Any) -> Any:
 
 
 def _whole(values: np.ndarray) -> np.ndarray:
-    if values.dtype == np.uint64 and values.size and values.max() > np.uint64(2**63 - 1):
-        return values
-    return values.astype(np.int64, copy=False)
+    return values if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
 
 
 def _times(name: str, values: Any) -> tuple[np.ndarray, str]:

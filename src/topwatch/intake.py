@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from topwatch import batches
 from topwatch.errors import DataError
-from topwatch.queries import Query
 
 
 @dataclass
@@ -22,7 +21,7 @@ class Intake:
     id, time : str or None
         Names of the id and time columns.
     columns : dict of column to query name
-        Numeric columns in the order of the window's, each with a query that needs it.
+        Numeric columns in the order of the window's, each with a query that needs it, or "" once none does.
     id_kind, time_kind : str or None
         Types of the ids and times so far.
     now : number or None
@@ -38,7 +37,12 @@ class Intake:
 
     def read(self, batch: Any, end: int) -> batches.Batch:
         """Read a batch that follows row ``end``; nothing is remembered when it is refused."""
-        read = batches.read(batch, self.columns, self.id, self.time, end)
+        needed = {column: query for column, query in self.columns.items() if query}
+        read = batches.read(batch, needed, self.id, self.time, end)
+        if len(needed) < len(self.columns):
+            missing = np.full(read.rows, np.nan)
+            known = dict(zip(needed, read.columns, strict=True))
+            read = read._replace(columns=[known.get(column, missing) for column in self.columns])
         if read.rows == 0:
             return read
         id_kind = self._same_ids(read.ids, f"batch: id column {self.id!r}")
@@ -66,7 +70,12 @@ class Intake:
         """Read the ids of rows to delete."""
         if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
             ids = [ids]
-        values = batches.as_ids("ids", ids if isinstance(ids, np.ndarray) or hasattr(ids, "type") else list(ids))
+        values = batches.native(ids)
+        if isinstance(values, set | frozenset | tuple):
+            values = list(values)
+        values = batches.as_ids("ids", values)
+        if self.id_kind == "uint64" and len(values) and values.dtype == np.int64 and values.min() >= 0:
+            values = values.astype(np.uint64)  # a list of small numbers does not say which type it is of
         if len(values):
             self._same_ids(values, "delete: ids")
         return values
@@ -99,24 +108,12 @@ class Intake:
         )
 
 
-def count_skipped(columns: Mapping[str, np.ndarray], queries: Iterable[Query]) -> int:
-    """Count rows that at least one query cannot rank."""
-    # A sum that is finite has no NaN and no infinity in it: the common case costs one pass.
+def count_skipped(columns: Iterable[np.ndarray]) -> int:
+    """Count rows that lack a value in at least one of the columns that queries need."""
+    # A sum that is a number has no NaN in it: the common case costs one pass.
     with np.errstate(all="ignore"):
-        odd = [column for column in columns.values() if not np.isfinite(column.sum())]
-    if not odd:
-        return 0
-    strange = ~np.isfinite(odd[0])
-    for column in odd[1:]:
-        strange |= ~np.isfinite(column)
-    rows = np.flatnonzero(strange)
-    named = {name: column[rows] for name, column in columns.items()}
-    skipped = np.zeros(rows.size, np.bool_)
-    for query in queries:
-        for name in query.columns:
-            skipped |= np.isnan(named[name])
-        skipped |= np.isnan(query.score.evaluate(named))
-    return int(skipped.sum())
+        odd = [np.isnan(column) for column in columns if np.isnan(column.sum())]
+    return int(np.logical_or.reduce(odd).sum()) if odd else 0
 
 
 def _show(time: Any, kind: str) -> str:

@@ -95,8 +95,8 @@ class Monitor:
             return join(self._roll.names, [])
         if read.times is not None:
             self._feed.measure(self._intake.unit())
-        named = dict(zip(self._intake.columns, read.columns, strict=True))
-        self._counts["skipped"] += count_skipped(named, (served.query for served in self._served.values()))
+        needed = [c for c, name in zip(read.columns, self._intake.columns.values(), strict=True) if name]
+        self._counts["skipped"] += count_skipped(needed)
         return self._take(self._feed.push(read.columns, read.ids, read.times, self._moved))
 
     def advance(self, time: Any) -> Changes:
@@ -134,13 +134,14 @@ class Monitor:
         choice = self._choose(query, name)
         new = [column for column in query.columns if column not in self._intake.columns]
         if new:
-            self._intake.columns.update((column, name) for column in new)
             self._feed.window.add_columns(len(new))
+        for column in query.columns:
+            self._intake.columns[column] = self._intake.columns.get(column) or name
         self._count_alike([query])
         self._serve(query, choice)
         served = self._served[name]
-        found = served.engine.start(served.place, self._feed.head, self._feed.judged_tick, self._feed.judged)
-        return self._changes([(served.engine, found)])
+        found = served.engine.start(served.place, self._feed.head, self._feed.judged_tick, 0)
+        return self._changes([(served.engine, found)], np.array([self._feed.judged]))
 
     def remove(self, name: str) -> None:
         """Stop watching a query."""
@@ -148,6 +149,9 @@ class Monitor:
         served.engine.remove(served.place)
         self._alike[served.query.score.columns] -= 1
         del self._served[served.name]
+        for column in served.query.columns:
+            needy = (other.name for other in self._served.values() if column in other.query.columns)
+            self._intake.columns[column] = next(needy, "")
 
     def stats(self) -> dict[str, int]:
         """Return counters since the start.
@@ -319,7 +323,7 @@ class Monitor:
             if served.engine is odd and served.query.score.columns == group[2]:
                 served.engine.remove(served.place)
                 served.engine, served.place = engine, engine.add(served.query, number)
-                engine.start(served.place, self._feed.head, self._feed.judged_tick, self._feed.judged)
+                engine.start(served.place, self._feed.head, self._feed.judged_tick, 0)
                 self._roll.settle(served)
 
     def _take(self, steps: Iterator[Step]) -> Changes:
@@ -327,24 +331,28 @@ class Monitor:
         for step in steps:
             self._counts["judgements"] += step.at.size
             self._counts["pairs"] += step.arrived.size * len(self._served)
-            parts.append(self._changes([(engine, engine.process(step)) for engine in self._engines.values()]))
+            # Several judgements may stand at one row: they are told apart by their numbers until all is in order.
+            numbered = step._replace(at=np.arange(step.at.size))
+            found = [(engine, engine.process(numbered)) for engine in self._engines.values()]
+            parts.append(self._changes(found, step.at))
         return join(self._roll.names, parts)
 
-    def _changes(self, found: list[tuple[Engine, Found]]) -> Changes:
+    def _changes(self, found: list[tuple[Engine, Found]], at_of: np.ndarray) -> Changes:
+        """Put what the engines found in order; ``at_of`` gives each judgement's row."""
         found = [(engine, part) for engine, part in found if part.key.size]
         if not found:
             return join(self._roll.names, [])
         what = np.concatenate([part.what for _, part in found])
         key = np.concatenate([part.key for _, part in found])
         query = np.concatenate([self._roll.numbers(engine, part.what[:, 1]) for engine, part in found])
-        at, op, slot = what[:, 0], what[:, 2], what[:, 3]
+        number, op, slot = what[:, 0], what[:, 2], what[:, 3]
         seq = self._feed.window.seq[slot]
         self._counts["changes"] += key.size
         score = key * self._roll.signs[query]
         if len(found) > 1 or not self._roll.in_order(found[0][0]):
-            order = np.lexsort((-seq, -key, op, query, at))
-            at, query, op, slot, seq, score = (part[order] for part in (at, query, op, slot, seq, score))
-        return Changes(self._roll.names, at, query, op, self._ids(slot, seq), score)
+            order = np.lexsort((-seq, -key, op, query, number))
+            number, query, op, slot, seq, score = (part[order] for part in (number, query, op, slot, seq, score))
+        return Changes(self._roll.names, at_of[number], query, op, self._ids(slot, seq), score)
 
     def _entries(self, query: Query, slots: np.ndarray, keys: np.ndarray) -> list[Entry]:
         if slots.size == 0:

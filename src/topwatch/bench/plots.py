@@ -10,6 +10,7 @@ from topwatch.bench import machine
 from topwatch.bench.measure import Point, Run
 from topwatch.bench.report import fixed, panels
 from topwatch.bench.sigmod2006 import Experiment
+from topwatch.bench.workload import algorithms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,8 +46,8 @@ def draw(path: Path, experiment: Experiment, points: Sequence[Point]) -> bool:
         from matplotlib.figure import Figure
     except ImportError:
         return False
-    names = list(dict.fromkeys(name for point in points for name in point.runs if name != "auto"))
-    styles = {name: STYLES[i % len(STYLES)] for i, name in enumerate(names)}
+    measured = {name for point in points for name in point.runs if name != "auto"}
+    styles = {name: STYLES[i % len(STYLES)] for i, name in enumerate(algorithms()) if name in measured}
     parts = panels(points) if experiment.axis else {"": list(points)}
     shown = [SPEED, STATE] if experiment.shows_state else [SPEED]
     contents = [(title, part, what) for what in shown for title, part in parts.items()]

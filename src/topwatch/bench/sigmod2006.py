@@ -34,6 +34,7 @@ class Scale:
     sizes: Setting  # where Table 2 is measured, for so many seeds
     size_seeds: int
     d: tuple[int, ...]
+    scores_d: tuple[int, ...]
     N: tuple[int, ...]
     r: tuple[int, ...]
     Q: tuple[int, ...]
@@ -79,6 +80,7 @@ SCALES = {
         sizes=replace(TINY, Q=10),
         size_seeds=2,
         d=(2, 4),
+        scores_d=(2, 4),
         N=(4000, 6000),
         r=(20, 80),
         Q=(1, 30),
@@ -94,6 +96,7 @@ SCALES = {
         sizes=SIZES,
         size_seeds=8,
         d=(2, 4, 6),
+        scores_d=(2, 4),
         N=(100_000, 200_000, 500_000),
         r=(200, 1000, 10_000),
         Q=(1, 100, 1000, 10_000),
@@ -108,6 +111,7 @@ SCALES = {
         sizes=replace(SIZES, N=100_000, r=1000, cells=7),
         size_seeds=20,
         d=(2, 3, 4, 5, 6),
+        scores_d=(2, 3, 4, 5, 6),
         N=(1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000),
         r=(1000, 5000, 10_000, 50_000, 100_000),
         Q=(1, 100, 500, 1000, 2000, 5000, 10_000),
@@ -131,7 +135,7 @@ def experiments(scale: Scale) -> list[Experiment]:
     return [
         Experiment("defaults", "the paper's defaults", "", settings),
         Experiment("k", "result cardinality k", "k", tuple(_vary_k(scale)), shows_state=True),
-        Experiment("d", "dimensions d", "d", tuple(_vary_d(scale, "linear"))),
+        Experiment("d", "dimensions d", "d", tuple(_vary_d(scale, scale.d, "linear"))),
         Experiment(
             "N",
             "window N, with r = N/100",
@@ -155,7 +159,7 @@ def experiments(scale: Scale) -> list[Experiment]:
             "scores",
             "dimensions d, by kind of score",
             "d",
-            tuple(s for score in ("linear", "product", "quadratic") for s in _vary_d(scale, score)),
+            tuple(s for score in ("linear", "product", "quadratic") for s in _vary_d(scale, scale.scores_d, score)),
         ),
     ]
 
@@ -166,9 +170,9 @@ def _vary_k(scale: Scale) -> Iterator[Setting]:
             yield replace(scale.base, data=data, k=k, kmax=KMAX[k])
 
 
-def _vary_d(scale: Scale, score: str) -> Iterator[Setting]:
+def _vary_d(scale: Scale, ds: tuple[int, ...], score: str) -> Iterator[Setting]:
     """About as many cells whatever the number of dimensions."""
     total = scale.base.cells**scale.base.d
     for data in DATA:
-        for d in scale.d:
+        for d in ds:
             yield replace(scale.base, data=data, d=d, cells=round(total ** (1 / d)), score=score)

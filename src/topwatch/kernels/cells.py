@@ -102,7 +102,7 @@ def cell_low(cells: Cells, i: int, c: int) -> float:
     """Return a value not above any value of the axis' cell."""
     if c == 0:
         return cells.least[i]
-    return cells.low[i] + c * cells.width[i] - cells.pad[i]
+    return max(cells.least[i], cells.low[i] + c * cells.width[i] - cells.pad[i])
 
 
 @inlined
@@ -110,7 +110,7 @@ def cell_high(cells: Cells, i: int, c: int) -> float:
     """Return a value not below any value of the axis' cell."""
     if c == cells.per_axis[i] - 1:
         return cells.most[i]
-    return cells.low[i] + (c + 1) * cells.width[i] + cells.pad[i]
+    return min(cells.most[i], cells.low[i] + (c + 1) * cells.width[i] + cells.pad[i])
 
 
 @inlined

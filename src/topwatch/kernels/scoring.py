@@ -221,6 +221,23 @@ def count_run(table: Queries, q: int, columns: Floats, start: int, bar: float, o
 
 
 @inlined
+def term_bound(table: Queries, q: int, i: int, low: float, high: float) -> float:
+    """Return the best that a value in [low, high] adds to a sum of terms (for a distance: its least square)."""
+    kind = table.kind[q]
+    a = table.value[q, i]
+    if kind == DISTANCE:
+        x = min(max(a, low), high) - a
+        return x * x
+    if a == 0.0:
+        return 0.0  # an infinite value makes no number here, and its row is not ranked
+    if kind == LINEAR:
+        return a * high if a >= 0 else a * low
+    if a > 0:
+        return a * max(low * low, high * high)
+    return 0.0 if low <= 0 <= high else a * min(low * low, high * high)
+
+
+@inlined
 def upper_bound(table: Queries, q: int, low: Floats, high: Floats) -> float:
     """Return a key that no row with term values in the box [low, high] exceeds."""
     kind = table.kind[q]
@@ -242,19 +259,14 @@ def upper_bound(table: Queries, q: int, low: Floats, high: Floats) -> float:
             if np.isnan(w) or np.isnan(x) or np.isnan(y) or np.isnan(z):
                 return np.inf
     else:
+        unbounded = False
         for i in range(n):
-            a = table.value[q, i]
-            if kind == LINEAR:
-                part = a * high[i] if a >= 0 else a * low[i]
-            elif kind == DISTANCE:
-                x = min(max(a, low[i]), high[i]) - a
-                part = x * x
-            else:
-                far = max(low[i] * low[i], high[i] * high[i])
-                near = 0.0 if low[i] <= 0 <= high[i] else min(low[i] * low[i], high[i] * high[i])
-                part = a * far if a >= 0 else a * near
+            part = term_bound(table, q, i, low[i], high[i])
+            unbounded = unbounded or part == np.inf
             total = part if i == 0 else total + part
         if kind == DISTANCE:
             total = -np.sqrt(total)
+        elif unbounded:
+            total = np.inf
     # Infinity minus infinity: nothing is known, so nothing is excluded.
     return np.inf if np.isnan(total) else total

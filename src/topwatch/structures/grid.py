@@ -56,13 +56,13 @@ class Grid:
         self.columns = columns
         self.per_axis = per_axis
         self.walked = walked
+        self.tight = True
         self.index = unindexed(0)
 
     def build(self, rows: Rows, live: Ints, linked: Ints, table: Queries, bars: Floats) -> None:
         """Learn the bounds from all rows held, put the linked ones into their cells and each query into its lists."""
         sample = live[:: max(1, live.size // SAMPLE)]
-        geometry = [self._axis(rows.columns[c], live, rows.columns[c, sample]) for c in self.columns]
-        low, high, least, most = (np.array(part, np.float64) for part in zip(*geometry, strict=True))
+        low, high = np.array([self._core(rows.columns[c, sample]) for c in self.columns]).T.copy()
         width = (high - low) / self.per_axis
         axes = len(self.columns)
         cells = Cells(
@@ -71,13 +71,14 @@ class Grid:
             width=width,
             scale=1.0 / width,
             pad=width * 1e-6 + 4 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high)),
-            least=least,
-            most=most,
+            least=np.full(axes, np.inf),  # until rows say how far they reach
+            most=np.full(axes, -np.inf),
             per_axis=np.full(axes, self.per_axis, np.int64),
             stride=self.per_axis ** np.arange(axes - 1, -1, -1, dtype=np.int64),
         )
         total = self.per_axis**axes
         self.index = Index(cells, _reach(0, 0), _influence(0, total), _points(0, 0, 0, 0), True, self.walked, False)
+        self._reach_out(rows, live, table)
         self.relink(rows, linked)
         self.level(table, bars)
 
@@ -91,6 +92,10 @@ class Grid:
         influence = _level_all(_influence(queries, total), self.index.cells, reach, table, bars)
         linear = bool(np.all((table.kind == scoring.LINEAR) | (table.k == 0)))
         self.index = self.index._replace(reach=reach, influence=influence, linear=linear)
+
+    def fits(self, table: Queries, q: int) -> bool:
+        """Tell whether a query can be put into the lists as the grid is."""
+        return self.tight or table.kind[q] != scoring.EXPR
 
     def admit(self, table: Queries, q: int, bar: float) -> None:
         """Put one more query into the lists, or take one out (a bar of NaN)."""
@@ -135,20 +140,27 @@ class Grid:
 
     def stretch(self, rows: Rows, slots: Ints, table: Queries, bars: Floats) -> None:
         """Let the outermost cells reach to new extremes; rows keep their cells."""
+        self._reach_out(rows, slots, table)
+        self.level(table, bars)
+
+    def _reach_out(self, rows: Rows, slots: Ints, table: Queries) -> None:
+        """Let the outermost cells cover the values of some rows."""
         cells = self.index.cells
+        # A little beyond, so that slowly growing values do not stretch the grid at every row. But an expression keeps
+        # its promise to rise or fall only where there are values: 1 / (1 + x) falls, until x is below -1.
+        self.tight = bool(np.any((table.kind == scoring.EXPR) & (table.k != 0)))
+        beyond = 0.0 if self.tight else 0.02
         for i, column in enumerate(self.columns):
             values = rows.columns[column, slots]
             values = values[~np.isnan(values)]
             if values.size:
-                # A little beyond, so that a stream of slowly growing values does not stretch the grid at every row.
-                cells.least[i] = min(cells.least[i], values.min() - 0.02 * cells.width[i])
-                cells.most[i] = max(cells.most[i], values.max() + 0.02 * cells.width[i])
-        self.level(table, bars)
+                cells.least[i] = min(cells.least[i], values.min() - beyond * cells.width[i])
+                cells.most[i] = max(cells.most[i], values.max() + beyond * cells.width[i])
 
     def drifted(self, rows: Rows, sample: Ints) -> bool:
         """Tell whether the rows now lie elsewhere than when the bounds were learnt."""
         for i, column in enumerate(self.columns):
-            low, high, _, _ = self._axis(rows.columns[column], sample[:0], rows.columns[column, sample])
+            low, high = self._core(rows.columns[column, sample])
             span = self.index.cells.width[i] * self.per_axis
             start = self.index.cells.low[i]
             if abs(low - start) + abs(high - start - span) > 0.5 * min(span, high - low):
@@ -156,19 +168,19 @@ class Grid:
         return False
 
     @staticmethod
-    def _axis(column: Floats, live: Ints, sample: Floats) -> tuple[float, float, float, float]:
+    def _core(sample: Floats) -> tuple[float, float]:
+        """Return where the middle of a column's values lies, as an interval that is not empty."""
         finite = sample[np.isfinite(sample)]
-        low, high = np.quantile(finite, (0.001, 0.999)) if finite.size else (0.0, 1.0)
-        if not high > low or not np.isfinite(high - low):
-            low, high = (low - 0.5, low + 0.5) if np.isfinite(high - low) else (-1e300, 1e300)
-            if not high > low:
-                low, high = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
-        values = column[live]
-        values = values[~np.isnan(values)]
-        slack = 0.02 * (high - low)
-        least = min(low, values.min() - slack) if values.size else low
-        most = max(high, values.max() + slack) if values.size else high
-        return float(low), float(high), float(least), float(most)
+        if finite.size == 0:
+            return 0.0, 1.0
+        low, high = (float(x) for x in np.quantile(finite, (0.001, 0.999), method="nearest"))
+        if high / 2 - low / 2 > 1e307:
+            return -1e307, 1e307
+        if not high > low:
+            low, high = low - 0.5, low + 0.5
+        if not high > low:  # a half is nothing beside so large a number
+            low, high = float(np.nextafter(low, -np.inf)), float(np.nextafter(low, np.inf))
+        return low, high
 
     def bytes(self) -> int:
         """Size of the arrays."""

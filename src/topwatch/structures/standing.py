@@ -97,6 +97,8 @@ class Standing:
         if moment != self.window.tick:
             _fill(self.table.arrays, place, rows, head, self.window.tick, self.pool.runs)
         self.pool.answers.stale[place] = 1
+        if self.grid is not None and not self.grid.fits(self.table.arrays, place):
+            self.grid = None
         if self.grid is not None:
             self.grid.admit(self.table.arrays, place, float(self.pool.runs.bar[place]))
         return Found(log.what[: log.size[0]], log.key[: log.size[0]])

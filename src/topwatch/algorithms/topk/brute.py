@@ -67,8 +67,9 @@ class Brute:
         # A row is known by its tick; in a latest window by its id and its key.
         new_names = self._names(rows, slots, keys, rows.seq[slots])
         old_names = self._names(rows, old_slots, old_keys, old_ticks)
-        left = [i for i, name in enumerate(old_names) if name not in set(new_names)]
-        entered = [i for i, name in enumerate(new_names) if name not in set(old_names)]
+        new_set, old_set = set(new_names), set(old_names)
+        left = [i for i, name in enumerate(old_names) if name not in new_set]
+        entered = [i for i, name in enumerate(new_names) if name not in old_set]
         self._answers[place] = (slots, keys, rows.seq[slots])
         found = []
         for op, where, what, score in ((LEAVE, left, old_slots, old_keys), (ENTER, entered, slots, keys)):

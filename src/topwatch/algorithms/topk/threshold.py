@@ -52,6 +52,8 @@ class Thresholds:
         """Judge a new query over the rows of the last judgement."""
         if len(self.table) == 1:
             self.resume(head, moment)
+        if self.grid is not None and not self.grid.fits(self.table.arrays, place):
+            self.grid = None
         if self.grid is not None:
             self.grid.admit(self.table.arrays, place, float(self.table.arrays.floor[place]))
         rows = self.window.rows()
