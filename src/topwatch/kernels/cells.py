@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.kernels.compile import inlined, leaf
-from topwatch.kernels.scoring import DISTANCE, Floats, Ints, Queries, upper_bound
+from topwatch.kernels.scoring import DISTANCE, EXPR, PRODUCT, Floats, Ints, Queries, term_bound, upper_bound
 
 
 class Cells(NamedTuple):
@@ -42,6 +42,7 @@ class Reach(NamedTuple):
     ranks: Ints  # room for a cell's ranks
     box_low: Floats  # room for its box
     box_high: Floats
+    parts: Floats  # (axes, cells per axis): what each cell's best value adds to the score, by rank
 
 
 @inlined
@@ -156,9 +157,30 @@ def best_interval(cells: Cells, reach: Reach, table: Queries, q: int, i: int, ra
     return low, high
 
 
+@leaf
+def weigh(cells: Cells, reach: Reach, table: Queries, q: int) -> None:
+    """Work out what the cells of each axis can add to a query's score, where that is a sum."""
+    if table.kind[q] == PRODUCT or table.kind[q] == EXPR:
+        return
+    for i in range(len(cells.low)):
+        for rank in range(extent(reach, q, i)):
+            low, high = best_interval(cells, reach, table, q, i, rank)
+            reach.parts[i, rank] = term_bound(table, q, i, low, high)
+
+
 @inlined
 def bound_of(cells: Cells, reach: Reach, table: Queries, q: int) -> float:
-    """Return the upper bound of the cell with the ranks in ``reach.ranks``."""
+    """Return the upper bound of the cell with the ranks in ``reach.ranks``; :func:`weigh` comes first."""
+    if table.kind[q] != PRODUCT and table.kind[q] != EXPR:
+        total = reach.parts[0, reach.ranks[0]]
+        unbounded = total == np.inf
+        for i in range(1, len(cells.low)):
+            part = reach.parts[i, reach.ranks[i]]
+            unbounded = unbounded or part == np.inf
+            total += part
+        if table.kind[q] == DISTANCE:
+            return -np.sqrt(total)
+        return np.inf if unbounded else total
     for i in range(len(cells.low)):
         reach.box_low[i], reach.box_high[i] = best_interval(cells, reach, table, q, i, reach.ranks[i])
     return upper_bound(table, q, reach.box_low, reach.box_high)
@@ -182,6 +204,7 @@ def cells_above(cells: Cells, reach: Reach, table: Queries, q: int, bar: float, 
         ranks[i] = 0
         if extent(reach, q, i) <= 0:
             return 0
+    weigh(cells, reach, table, q)
     n = 0
     ordered = reach.ordered[q] == 1
     while True:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.cells import Cells, Reach, bound_of, cells_above, extent, number_of
+from topwatch.kernels.cells import Cells, Reach, bound_of, cells_above, extent, number_of, weigh
 from topwatch.kernels.compile import inlined, leaf
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.runs import Runs, form_band
@@ -18,22 +18,24 @@ from topwatch.kernels.scoring import LINEAR, Floats, Ints, Queries, inside, scor
 from topwatch.kernels.select import offer, start_filling
 
 SCORES, LISTED, CELLS, FILLS, HITS = range(5)  # counters
+FIRST, AT, LAST, BEHIND = range(4)  # ends of a cell's chain
+CHUNK = 16
 
 
 class Points(NamedTuple):
-    """The rows of each cell side by side, values included, so that a cell is read from memory in one go.
+    """The rows of each cell, oldest first, in a chain of chunks with their values beside them.
 
-    Each cell has spare room in the pool; a full one moves to the pool's free end with half as much again. A row that
-    goes is replaced by the last of its cell.
+    So a cell is read from memory in a few pieces, and rows that expire in the order they came leave at the front with
+    nothing moved. A cell wastes less than two chunks; with room for all rows and that, the pool never runs out.
     """
 
-    first: Ints  # by cell
-    size: Ints
-    room: Ints
-    used: Ints  # one number
-    values: Floats  # (pool, axes)
-    slot: Ints  # (pool)
-    place: Ints  # by slot: where in the pool the row is
+    ends: Ints  # (cells, 4): first chunk and place in it, last chunk and place behind the last row
+    following: Ints  # by chunk
+    spare: Ints  # free chunks, as a stack
+    spares: Ints  # one number
+    values: Floats  # (chunks * CHUNK, axes)
+    slot: Ints
+    place: Ints  # by slot
     cell: Ints  # by slot
     heap_bound: Floats  # room for the walk
     heap_code: Ints
@@ -41,55 +43,53 @@ class Points(NamedTuple):
 
 @inlined
 def link(points: Points, cells: Cells, columns: Floats, slot: int, cell: int) -> None:
-    """Put a row into a cell. The pool must have free room (:func:`room_for`)."""
-    if points.size[cell] == points.room[cell]:
-        _move_cell(points, cell)
-    place = points.first[cell] + points.size[cell]
+    """Put a row behind the others of its cell."""
+    chunk = points.ends[cell, LAST]
+    behind = points.ends[cell, BEHIND]
+    if chunk < 0 or behind == CHUNK:
+        points.spares[0] -= 1
+        new = points.spare[points.spares[0]]
+        points.following[new] = -1
+        if chunk < 0:
+            points.ends[cell, FIRST] = new
+            points.ends[cell, AT] = 0
+        else:
+            points.following[chunk] = new
+        points.ends[cell, LAST] = new
+        chunk = new
+        behind = 0
+    place = chunk * CHUNK + behind
     for i in range(len(cells.column)):
         points.values[place, i] = columns[cells.column[i], slot]
     points.slot[place] = slot
     points.place[slot] = place
     points.cell[slot] = cell
-    points.size[cell] += 1
-
-
-@leaf
-def _move_cell(points: Points, cell: int) -> None:
-    old = points.first[cell]
-    new = points.used[0]
-    n = points.size[cell]
-    for j in range(n):
-        for i in range(points.values.shape[1]):
-            points.values[new + j, i] = points.values[old + j, i]
-        points.slot[new + j] = points.slot[old + j]
-        points.place[points.slot[new + j]] = new + j
-    points.first[cell] = new
-    points.room[cell] = room_for(n)
-    points.used[0] += room_for(n)
-
-
-@inlined
-def room_for(rows: int) -> int:
-    """Return how much room a cell with so many rows is given.
-
-    A cell that was given room for m rows moves after at least m / 3 + 5 arrivals, into room for 1.5 m + 8: an arrival
-    uses up fewer than five places on average, and a pool with eight free places per arrival never runs out.
-    """
-    return rows + rows // 2 + 8
+    points.ends[cell, BEHIND] = behind + 1
 
 
 @inlined
 def unlink(points: Points, slot: int) -> None:
-    """Take a row out of its cell."""
+    """Take a row out of its cell; unless it is the first there, the first takes its place."""
     cell = points.cell[slot]
-    place = points.place[slot]
-    points.size[cell] -= 1
-    last = points.first[cell] + points.size[cell]
-    if place < last:
+    chunk = points.ends[cell, FIRST]
+    at = points.ends[cell, AT]
+    first = chunk * CHUNK + at
+    if points.slot[first] != slot:
+        place = points.place[slot]
         for i in range(points.values.shape[1]):
-            points.values[place, i] = points.values[last, i]
-        points.slot[place] = points.slot[last]
+            points.values[place, i] = points.values[first, i]
+        points.slot[place] = points.slot[first]
         points.place[points.slot[place]] = place
+    at += 1
+    points.ends[cell, AT] = at
+    empty = chunk == points.ends[cell, LAST] and at == points.ends[cell, BEHIND]
+    if empty or at == CHUNK:
+        points.spare[points.spares[0]] = chunk
+        points.spares[0] += 1
+        points.ends[cell, FIRST] = -1 if empty else points.following[chunk]
+        points.ends[cell, AT] = 0
+        if empty:
+            points.ends[cell, LAST] = -1
 
 
 @leaf
@@ -104,6 +104,7 @@ def fill_by_walk(
         ranks[i] = 0
         if extent(reach, q, i) <= 0:
             return
+    weigh(cells, reach, table, q)
     ordered = reach.ordered[q] == 1
     if ordered:
         points.heap_bound[0] = bound_of(cells, reach, table, q)
@@ -144,22 +145,26 @@ def fill_by_walk(
 @inlined
 def _take(table: Queries, q: int, rows: Rows, points: Points, cell: int, runs: Runs, counters: Ints) -> None:
     """Offer a cell's rows to a run."""
-    first = points.first[cell]
-    n = points.size[cell]
     counters[CELLS] += 1
-    counters[SCORES] += n
     linear = table.kind[q] == LINEAR
-    for place in range(first, first + n):
-        if linear:
-            key = table.value[q, 0] * points.values[place, 0]
-            for i in range(1, table.terms[q]):
-                key += table.value[q, i] * points.values[place, i]
-        else:
-            key = score_row(table, q, rows.columns, points.slot[place])
-        if key >= runs.bar[q]:
-            slot = points.slot[place]
-            if inside(table, q, rows.columns, slot):
-                offer(runs, q, key, rows.seq[slot], slot)
+    chunk = points.ends[cell, FIRST]
+    at = points.ends[cell, AT]
+    while chunk >= 0:
+        stop = points.ends[cell, BEHIND] if chunk == points.ends[cell, LAST] else CHUNK
+        counters[SCORES] += stop - at
+        for place in range(chunk * CHUNK + at, chunk * CHUNK + stop):
+            if linear:
+                key = table.value[q, 0] * points.values[place, 0]
+                for i in range(1, table.terms[q]):
+                    key += table.value[q, i] * points.values[place, i]
+            else:
+                key = score_row(table, q, rows.columns, points.slot[place])
+            if key >= runs.bar[q]:
+                slot = points.slot[place]
+                if inside(table, q, rows.columns, slot):
+                    offer(runs, q, key, rows.seq[slot], slot)
+        chunk = points.following[chunk]
+        at = 0
 
 
 @inlined

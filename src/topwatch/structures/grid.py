@@ -15,10 +15,9 @@ from topwatch.kernels.influence import Influence, move_level
 from topwatch.kernels.route import Index, run_length
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Floats, Ints, Queries
-from topwatch.kernels.walk import Points, link
+from topwatch.kernels.walk import CHUNK, FIRST, LAST, Points, link
 
 PAPER_CELLS = 12**4
-PIECE = 65_536  # rows that arrive at once, at most
 ROWS_PER_CELL = 48  # the paper's best: a million rows in 12^4 cells
 SAMPLE = 20_000
 
@@ -36,7 +35,7 @@ def cells_per_axis(axes: int, rows: int, at_most: int = PAPER_CELLS) -> int:
 
 def unindexed(queries: int) -> Index:
     """Return the index of an algorithm that has none."""
-    return Index(_no_cells(), _reach(0, 0), _influence(queries, 0), _points(0, 0, 0, 0), False, False, False)
+    return Index(_no_cells(), _reach(0, 0, 0), _influence(queries, 0), _points(0, 0, 0, 0), False, False, False)
 
 
 class Grid:
@@ -77,7 +76,7 @@ class Grid:
             stride=self.per_axis ** np.arange(axes - 1, -1, -1, dtype=np.int64),
         )
         total = self.per_axis**axes
-        self.index = Index(cells, _reach(0, 0), _influence(0, total), _points(0, 0, 0, 0), True, self.walked, False)
+        self.index = Index(cells, _reach(0, 0, 0), _influence(0, total), _points(0, 0, 0, 0), True, self.walked, False)
         self._reach_out(rows, live, table)
         self.relink(rows, linked)
         self.level(table, bars)
@@ -85,7 +84,7 @@ class Grid:
     def level(self, table: Queries, bars: Floats) -> None:
         """Make the influence lists anew from the queries' bars."""
         queries = bars.size
-        reach = _reach(queries, len(self.columns))
+        reach = _reach(queries, len(self.columns), self.per_axis)
         for q in range(queries):
             _aim(self.index.cells, table, reach, q)
         total = self.per_axis ** len(self.columns)
@@ -101,7 +100,7 @@ class Grid:
         """Put one more query into the lists, or take one out (a bar of NaN)."""
         have = self.index.reach.ordered.size
         if table.kind.size > have:
-            reach = _reach(table.kind.size, len(self.columns))
+            reach = _reach(table.kind.size, len(self.columns), self.per_axis)
             for old, new in zip(self.index.reach[:7], reach[:7], strict=True):
                 new[:have] = old
             level = np.full(table.kind.size, np.nan)
@@ -118,21 +117,10 @@ class Grid:
         if not self.walked:
             return
         cells = self.index.cells
-        number = _cells_of(cells, rows.columns, linked)
-        size = np.bincount(number, minlength=self.per_axis ** len(self.columns))
-        room = size + size // 2 + 8
-        pool = int(room.sum()) + 8 * PIECE
-        points = _points(size.size, rows.seq.size, pool, len(self.columns))
-        points.first[:] = np.cumsum(room) - room
-        points.room[:] = room
-        points.used[0] = room.sum()
-        _link_all(points, cells, rows.columns, linked, number)
+        total = self.per_axis ** len(self.columns)
+        points = _points(total, rows.seq.size, rows.seq.size // CHUNK + 2 * total + 1, len(self.columns))
+        _link_all(points, cells, rows.columns, linked)
         self.index = self.index._replace(points=points)
-
-    def has_room(self, arrivals: int) -> bool:
-        """Tell whether so many rows can be put into cells without running out of room."""
-        points = self.index.points
-        return not self.walked or int(points.used[0]) + 8 * arrivals <= points.slot.size
 
     def covers(self, rows: Rows, slots: Ints) -> bool:
         """Tell whether all values of new rows lie within what the grid has learnt."""
@@ -196,8 +184,7 @@ class Grid:
             number = _cells_of(cells, rows.columns, live)
             assert np.array_equal(points.cell[live], number), "a row is in another cell than its values say"
             assert np.array_equal(points.slot[points.place[live]], live)
-            assert np.array_equal(np.bincount(number, minlength=points.size.size), points.size), "a row is in two cells"
-            assert np.all(points.size <= points.room)
+            assert _count(points) == live.size, "a row is in no cell, or in two"
             for i, column in enumerate(self.columns):
                 assert np.array_equal(points.values[points.place[live], i], rows.columns[column, live], equal_nan=True)
         assert not np.any(influence.level > bars), "a query does not listen to all cells that can change its answer"
@@ -234,9 +221,9 @@ def _cells_of(cells: Cells, columns: Floats, slots: Ints) -> Ints:
 
 
 @kernel
-def _link_all(points: Points, cells: Cells, columns: Floats, slots: Ints, number: Ints) -> None:
+def _link_all(points: Points, cells: Cells, columns: Floats, slots: Ints) -> None:
     for i in range(len(slots)):
-        link(points, cells, columns, slots[i], number[i])
+        link(points, cells, columns, slots[i], locate(cells, columns, slots[i]))
 
 
 @kernel
@@ -307,7 +294,7 @@ def _no_cells() -> Cells:
     return Cells(no, none, none, none, none, none, none, no, no)
 
 
-def _reach(queries: int, axes: int) -> Reach:
+def _reach(queries: int, axes: int, per_axis: int) -> Reach:
     def ints() -> Ints:
         return np.zeros((queries, axes), np.int64)
 
@@ -317,7 +304,17 @@ def _reach(queries: int, axes: int) -> Reach:
     room = np.zeros(axes)
     ordered = np.zeros(queries, np.int64)
     return Reach(
-        ints(), ints(), ints(), ints(), floats(), floats(), ordered, np.zeros(axes, np.int64), room, room.copy()
+        ints(),
+        ints(),
+        ints(),
+        ints(),
+        floats(),
+        floats(),
+        ordered,
+        np.zeros(axes, np.int64),
+        room,
+        room.copy(),
+        np.zeros((axes, per_axis)),
     )
 
 
@@ -334,14 +331,26 @@ def _influence(queries: int, cells: int) -> Influence:
     )
 
 
-def _points(cells: int, slots: int, pool: int, axes: int) -> Points:
+def _count(points: Points) -> int:
+    rows = 0
+    for first, at, last, behind in points.ends.tolist():
+        chunk = first
+        while chunk >= 0:
+            rows += (behind if chunk == last else CHUNK) - (at if chunk == first else 0)
+            chunk = int(points.following[chunk])
+    return rows
+
+
+def _points(cells: int, slots: int, chunks: int, axes: int) -> Points:
+    ends = np.zeros((cells, 4), np.int64)
+    ends[:, [FIRST, LAST]] = -1
     return Points(
-        first=np.zeros(cells, np.int64),
-        size=np.zeros(cells, np.int64),
-        room=np.zeros(cells, np.int64),
-        used=np.zeros(1, np.int64),
-        values=np.empty((pool, axes)),
-        slot=np.empty(pool, np.int64),
+        ends=ends,
+        following=np.empty(chunks, np.int64),
+        spare=np.arange(chunks - 1, -1, -1, dtype=np.int64),
+        spares=np.array([chunks], np.int64),
+        values=np.empty((chunks * CHUNK, axes)),
+        slot=np.full(chunks * CHUNK, -1, np.int64),
         place=np.empty(slots, np.int64),
         cell=np.empty(slots, np.int64),
         heap_bound=np.empty(cells, np.float64),

@@ -145,8 +145,6 @@ class Standing:
             self._checked = tick
             if self._outgrown(held) or self.grid.drifted(rows, self.window.sample(2000)):
                 self.grid = None
-        if self.grid is not None and not self.grid.has_room(arrived.size):
-            self.grid.relink(rows, self._linked(arrived))
         if self.grid is None:
             per_axis = self._design.per_axis or cells_per_axis(len(self._axes), max(self._expected, held))
             self.grid = Grid(self._axes, per_axis, self._design.walked)
