@@ -19,12 +19,12 @@ class Batch(NamedTuple):
 
     rows: int
     columns: list[np.ndarray]
-    ids: Any  # NumPy numbers or an Arrow array
+    ids: Any  # NumPy numbers, an Arrow array, or None when rows are called by their ordinals
     times: np.ndarray | None
     time_kind: str | None
 
 
-def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None, ordinal: int) -> Batch:
+def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None) -> Batch:
     """Read the needed columns of a batch.
 
     Parameters
@@ -35,8 +35,6 @@ def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None
         Numeric columns, each with a query that needs it.
     id, time : str or None
         Names of the id and time columns. Without an id column, rows are called by their ordinals.
-    ordinal : int
-        Ordinal of the last row before this batch.
     """
     names = _names(batch)
     wanted = {column: f"needed by query {query!r}" for column, query in needed.items()}
@@ -52,7 +50,7 @@ def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None
     raw = {column: _column(batch, column) for column in wanted}
     rows = _rows(batch, raw)
     columns = [_numeric(column, raw[column]) for column in needed]
-    ids = np.arange(ordinal + 1, ordinal + rows + 1) if id is None else as_ids(id, raw[id])
+    ids = None if id is None else as_ids(id, raw[id])
     times, kind = (None, None) if time is None else _times(time, raw[time])
     return Batch(rows, columns, ids, times, kind)
 

@@ -35,17 +35,17 @@ class Intake:
     time_kind: str | None = None
     now: float | None = None
 
-    def read(self, batch: Any, end: int) -> batches.Batch:
-        """Read a batch that follows row ``end``; nothing is remembered when it is refused."""
+    def read(self, batch: Any) -> batches.Batch:
+        """Read a batch; nothing is remembered when it is refused."""
         needed = {column: query for column, query in self.columns.items() if query}
-        read = batches.read(batch, needed, self.id, self.time, end)
+        read = batches.read(batch, needed, self.id, self.time)
         if len(needed) < len(self.columns):
             missing = np.full(read.rows, np.nan)
             known = dict(zip(needed, read.columns, strict=True))
             read = read._replace(columns=[known.get(column, missing) for column in self.columns])
         if read.rows == 0:
             return read
-        id_kind = self._same_ids(read.ids, f"batch: id column {self.id!r}")
+        id_kind = None if read.ids is None else self._same_ids(read.ids, f"batch: id column {self.id!r}")
         if read.times is not None and read.time_kind is not None:
             self._same_times(read.time_kind, f"batch: time column {self.time!r}")
             self._not_back(read.times, read.time_kind)

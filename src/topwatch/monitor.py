@@ -68,7 +68,7 @@ class Monitor:
     ) -> None:
         plan.check_algorithm(algorithm, options)
         listed = [queries] if isinstance(queries, TopK | Nearest | Threshold) else _as_list(queries)
-        self._window, self._algorithm, self._options = _checked_window(window, time), algorithm, options
+        self._window, self._algorithm, self._options = _checked_window(window, id, time), algorithm, options
         self._intake = Intake(_column_name("id", id), _column_name("time", time))
         self._every = every
         self._engines: dict[plan.Group, Engine] = {}
@@ -90,14 +90,14 @@ class Monitor:
 
     def push(self, batch: Any) -> Changes:
         """Take in a batch of rows and return the changes. A batch that is refused changes nothing."""
-        read = self._intake.read(batch, self._feed.end)
+        read = self._intake.read(batch)
         if read.rows == 0:
             return join(self._roll.names, [])
         if read.times is not None:
             self._feed.measure(self._intake.unit())
         needed = [c for c, name in zip(read.columns, self._intake.columns.values(), strict=True) if name]
         self._counts["skipped"] += count_skipped(needed)
-        return self._take(self._feed.push(read.columns, read.ids, read.times, self._moved))
+        return self._take(self._feed.push(read.rows, read.columns, read.ids, read.times, self._moved))
 
     def advance(self, time: Any) -> Changes:
         """Let event time move on without a row."""
@@ -207,7 +207,7 @@ class Monitor:
             slots, keys = served.engine.answer(served.place, self._feed.live_slots)
             arrays[f"answer {i} rows"] = np.array([order[slot] for slot in slots.tolist()], np.int64)
             arrays[f"answer {i} keys"] = keys
-        if self._feed.ids is not None:
+        if "ids" in arrays:
             arrays["ids"] = snapshots.ids_to_array(arrays["ids"])
         every = self._every
         header |= {
@@ -400,11 +400,13 @@ def _as_list(queries: Any) -> list[Query]:
     return listed
 
 
-def _checked_window(window: Any, time: str | None) -> Window:
+def _checked_window(window: Any, id: str | None, time: str | None) -> Window:
     if not isinstance(window, LastRows | LastTime | Latest):
         raise QueryError(f"window: expected last(n), last('10 minutes') or latest(), got {window!r}")
     if isinstance(window, LastTime) and time is None:
         raise QueryError(f"window: {window} needs time=, the name of the time column")
+    if isinstance(window, Latest) and id is None:
+        raise QueryError("window: latest() needs id=, the name of the id column")
     return window
 
 

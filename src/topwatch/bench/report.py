@@ -52,9 +52,10 @@ COLUMNS = (
 
 METHOD = f"""\
 Method: one window is filled once; each algorithm starts from a snapshot of it, so that every query is computed from
-scratch over the full window. One cycle (r arrivals, r expiries, a judgement) goes untimed, then only push is timed.
-Several cycles go into one push, up to {ROWS_PER_PUSH:,} rows. Compile time is apart. Slow algorithms stop early: see
-the last column. The number of cells is for those that cannot do without a grid; the others choose their own."""
+scratch over the full window. One cycle (r arrivals, r expiries, a judgement) goes untimed, then only push is timed, and
+the median cycle counts. Several cycles go into one push, up to {ROWS_PER_PUSH:,} rows. Compile time is apart. Slow
+algorithms stop early: see the last column. The number of cells is for those that cannot do without a grid; the others
+choose their own."""
 
 
 def console() -> Console:
@@ -150,7 +151,7 @@ def _notes(points: Sequence[Point]) -> Iterator[str]:
     skipped = {f"{name} was skipped: {why}": None for point in points for name, why in point.skipped.items()}
     yield from skipped
     runs = [run for point in points for run in point.runs.values()]
-    share = sum(run.cpu_seconds for run in runs) / max(sum(run.seconds for run in runs), 1e-9)
+    share = min((run.cpu_share for run in runs), default=1.0)
     if share < BUSY:
         yield f"The processor was ours {share:.0%} of the time on the clock: other work ran beside and slowed it down."
 

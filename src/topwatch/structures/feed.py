@@ -13,7 +13,7 @@ import numpy as np
 
 from topwatch.kernels.rows import Step
 from topwatch.kernels.scoring import Floats, Ints
-from topwatch.structures.ids import ArrowIds, NumberIds, Values, ids_for
+from topwatch.structures.ids import ArrowIds, Ids, Values, ids_for
 from topwatch.structures.latest import LatestWindow
 from topwatch.structures.ring import RingWindow
 from topwatch.structures.schedule import EveryRows, EveryTime, Judgements, in_unit
@@ -68,7 +68,7 @@ class FifoFeed:
         room = min(every.rows, 1 << 20) if isinstance(every, EveryRows) else 1
         size = rows + max(room, min(max(rows // 16, 256), 16_384)) if rows is not None else 4_096
         self.window = RingWindow(columns, size)
-        self.ids: NumberIds | ArrowIds | None = None
+        self.ids: Ids | None = None
         self.times = _Times()
         self.head = 1  # first live ordinal at the last judgement
         self.judged = 0  # ordinal of the last row that a judgement has seen
@@ -99,10 +99,15 @@ class FifoFeed:
         return self.window.slots(self.head, self.judged)
 
     def push(
-        self, columns: list[Floats], ids: Values, times: np.ndarray | None, moved: Callable[[], None]
+        self,
+        rows: int,
+        columns: list[Floats],
+        ids: Values,
+        times: np.ndarray | None,
+        moved: Callable[[], None],
     ) -> Iterator[Step]:
         """Yield the steps of a batch; ``moved`` is called when rows have changed their slots."""
-        total = len(ids)
+        total = rows
         done = 0
         while done < total:
             count = min(PIECE, total - done)
@@ -115,8 +120,8 @@ class FifoFeed:
                 self.times.append(part)
             slots = self.window.append(columns, done, done + count)
             if self.ids is None:
-                self.ids = ids_for(ids, self.window.capacity)
-            self.ids.write_run(slots, np.arange(self.end - count + 1, self.end + 1), ids[done : done + count])
+                self.ids = ids_for(ids, self.window.capacity, ring=True)
+            self.ids.write(slots, self.end - count + 1, None if ids is None else ids[done : done + count])
             step = self._step(slots, self.end - count, judged)
             yield step
             self._release(step)
@@ -177,7 +182,7 @@ class LatestFeed:
     def __init__(self, columns: int, every: EveryRows | EveryTime) -> None:
         self.every = every
         self.window = LatestWindow(columns)
-        self.ids: NumberIds | ArrowIds | None = None
+        self.ids: Ids | None = None
         self.end = 0
         self.head = 1
         self.judged = 0
@@ -199,10 +204,15 @@ class LatestFeed:
         return slots[seen]
 
     def push(
-        self, columns: list[Floats], ids: Values, times: np.ndarray | None, moved: Callable[[], None]
+        self,
+        rows: int,
+        columns: list[Floats],
+        ids: Values,
+        times: np.ndarray | None,
+        moved: Callable[[], None],
     ) -> Iterator[Step]:
         """Yield the steps of a batch; ``moved`` is called when the window has grown."""
-        total = len(ids)
+        total = rows
         for done in range(0, total, PIECE):
             count = min(PIECE, total - done)
             if self.window.free() < count or self.window._spares < count:
@@ -213,8 +223,8 @@ class LatestFeed:
             tick = self.window.tick
             slots, old, old_row = self.window.append(columns, done, done + count, entities)
             if self.ids is None:
-                self.ids = ids_for(ids, self.window.capacity)
-            self.ids.write(slots, np.arange(tick + 1, tick + count + 1), part)
+                self.ids = ids_for(ids, self.window.capacity, ring=False)
+            self.ids.write(slots, tick + 1, part)
             yield from self._judge(slots, old, old_row, judged, tick)
             self.end += count
 

@@ -20,19 +20,34 @@ Values = Any  # a NumPy array of numbers or an Arrow array
 _MANY_CHUNKS = 256
 
 
+class OrdinalIds:
+    """Rows that are called by their ordinals, which are their ticks. Nothing is stored."""
+
+    def write(self, slots: Ints, first: int, values: Values) -> None:
+        """Nothing to note."""
+
+    def read(self, slots: Ints, ticks: Ints) -> Values:
+        """Return the ids of rows."""
+        return ticks
+
+    def move(self, old: Ints, new: Ints, size: int) -> None:
+        """Ticks do not change when slots do."""
+
+    def bytes(self) -> int:
+        """Nothing."""
+        return 0
+
+
 class NumberIds:
     """Numeric ids by slot. O(1) per row."""
 
-    def __init__(self, dtype: np.dtype[Any], slots: int) -> None:
+    def __init__(self, dtype: np.dtype[Any], slots: int, ring: bool) -> None:
         self._values = np.zeros(slots, dtype)
+        self._ring = ring
 
-    def write(self, slots: Ints, ticks: Ints, values: Values) -> None:
-        """Note the ids of arriving rows."""
-        self._values[slots] = values
-
-    def write_run(self, slots: Ints, ticks: Ints, values: Values) -> None:
-        """Note the ids of arriving rows whose slots are consecutive but for one seam."""
-        if slots[0] <= slots[-1]:
+    def write(self, slots: Ints, first: int, values: Values) -> None:
+        """Note the ids of rows that arrive from tick ``first`` on."""
+        if self._ring and slots[0] <= slots[-1]:  # consecutive slots, without the seam
             self._values[slots[0] : slots[-1] + 1] = values
         else:
             self._values[slots] = values
@@ -60,14 +75,16 @@ class ArrowIds:
         self._chunks: list[pa.Array] = []
         self._rows = 0
 
-    def write(self, slots: Ints, ticks: Ints, values: Values) -> None:
-        """Note the ids of arriving rows."""
+    def write(self, slots: Ints, first: int, values: Values) -> None:
+        """Note the ids of rows that arrive from tick ``first`` on."""
+        self.restore(np.arange(first, first + len(slots)), values)
+        self._merge()
+
+    def restore(self, ticks: Ints, values: Values) -> None:
+        """Note the ids of rows with these ticks, which are sorted."""
         self._ticks.append(ticks)
         self._chunks.append(values)
         self._rows += len(ticks)
-        self._merge()
-
-    write_run = write
 
     def read(self, slots: Ints, ticks: Ints) -> Values:
         """Return the ids of rows."""
@@ -113,6 +130,11 @@ class ArrowIds:
         return int(sum(chunk.nbytes for chunk in self._chunks) + 8 * self._rows)
 
 
-def ids_for(values: Values, slots: int) -> NumberIds | ArrowIds:
-    """Return a store for ids of the kind of ``values``."""
-    return NumberIds(values.dtype, slots) if isinstance(values, np.ndarray) else ArrowIds()
+Ids = OrdinalIds | NumberIds | ArrowIds
+
+
+def ids_for(values: Values, slots: int, ring: bool) -> Ids:
+    """Return a store for ids of the kind of ``values``; ``ring``: rows come in consecutive slots."""
+    if values is None:
+        return OrdinalIds()
+    return NumberIds(values.dtype, slots, ring) if isinstance(values, np.ndarray) else ArrowIds()

@@ -9,7 +9,7 @@ import numpy as np
 from topwatch.kernels.latest import NEVER
 from topwatch.kernels.scoring import Ints
 from topwatch.structures.feed import Feed, FifoFeed, LatestFeed, as_keys
-from topwatch.structures.ids import ids_for
+from topwatch.structures.ids import ArrowIds, OrdinalIds, ids_for
 from topwatch.structures.schedule import EveryTime
 
 State = tuple[dict[str, Any], dict[str, Any]]
@@ -23,7 +23,7 @@ def save_feed(feed: Feed) -> State:
     if isinstance(feed.every, EveryTime):
         header["boundary"] = feed.every.last
     arrays: dict[str, Any] = {"columns": feed.window.columns[:, slots]}
-    if feed.ids is not None:
+    if feed.ids is not None and not isinstance(feed.ids, OrdinalIds):
         arrays["ids"] = feed.ids.read(slots, seq)
     if isinstance(feed, FifoFeed):
         arrays["times"] = feed.times.values().copy()
@@ -47,10 +47,12 @@ def load_feed(feed: Feed, header: dict[str, Any], arrays: dict[str, Any]) -> Int
         if isinstance(feed, FifoFeed)
         else _load_latest(feed, header, arrays, columns, rows)
     )
-    if "ids" in arrays and len(arrays["ids"]) == rows:
-        feed.ids = ids_for(arrays["ids"], feed.window.capacity)
-        if rows:
-            feed.ids.write(slots, feed.window.seq[slots], arrays["ids"])
+    if rows:
+        feed.ids = ids_for(arrays.get("ids"), feed.window.capacity, ring=isinstance(feed, FifoFeed))
+        if isinstance(feed.ids, ArrowIds):
+            feed.ids.restore(feed.window.seq[slots], arrays["ids"])
+        else:
+            feed.ids.write(slots, 0, arrays.get("ids"))
     return slots
 
 
