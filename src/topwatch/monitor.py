@@ -152,6 +152,7 @@ class Monitor:
         for column in served.query.columns:
             needy = (other.name for other in self._served.values() if column in other.query.columns)
             self._intake.columns[column] = next(needy, "")
+        self._close_empty()
 
     def stats(self) -> dict[str, int]:
         """Return counters since the start.
@@ -325,6 +326,14 @@ class Monitor:
                 served.engine, served.place = engine, engine.add(served.query, number)
                 engine.start(served.place, self._feed.head, self._feed.judged_tick, 0)
                 self._roll.settle(served)
+        self._close_empty(keep=engine)
+
+    def _close_empty(self, keep: Engine | None = None) -> None:
+        """Close engines that serve no query any more."""
+        busy = {id(served.engine) for served in self._served.values()}
+        self._engines = {
+            group: engine for group, engine in self._engines.items() if engine is keep or id(engine) in busy
+        }
 
     def _take(self, steps: Iterator[Step]) -> Changes:
         parts = []

@@ -174,7 +174,7 @@ def let_go(
         head = step.heads[j + 1]
         if index.walked:
             for ordinal in range(step.heads[j], head):
-                unlink(index.points, ordinal & rows.mask)
+                unlink(index.points, ordinal & rows.mask, True)
         if here[OLDEST] < head:
             oldest = ZERO + FAR
             for q in range(len(runs.bar)):
@@ -272,7 +272,7 @@ def _withdraw(
 ) -> None:
     """Take a row that was replaced or deleted out of the runs that hold it."""
     if index.walked:
-        unlink(index.points, slot)
+        unlink(index.points, slot, False)
     first = ZERO
     number = len(runs.bar)
     if index.listed:

@@ -33,8 +33,7 @@ class Points(NamedTuple):
     following: Ints  # by chunk
     spare: Ints  # free chunks, as a stack
     spares: Ints  # one number
-    values: Floats  # (chunks * CHUNK, axes)
-    slot: Ints
+    values: Floats  # (chunks * CHUNK, axes + 1): a row's values and, so that one look fetches both, its slot
     place: Ints  # by slot
     cell: Ints  # by slot
     heap_bound: Floats  # room for the walk
@@ -59,27 +58,27 @@ def link(points: Points, cells: Cells, columns: Floats, slot: int, cell: int) ->
         chunk = new
         behind = 0
     place = chunk * CHUNK + behind
-    for i in range(len(cells.column)):
+    axes = len(cells.column)
+    for i in range(axes):
         points.values[place, i] = columns[cells.column[i], slot]
-    points.slot[place] = slot
+    points.values[place, axes] = slot
     points.place[slot] = place
     points.cell[slot] = cell
     points.ends[cell, BEHIND] = behind + 1
 
 
 @inlined
-def unlink(points: Points, slot: int) -> None:
-    """Take a row out of its cell; unless it is the first there, the first takes its place."""
+def unlink(points: Points, slot: int, fifo: bool) -> None:
+    """Take a row out of its cell: the first, if rows go in the order they came; else the first takes its place."""
     cell = points.cell[slot]
     chunk = points.ends[cell, FIRST]
     at = points.ends[cell, AT]
-    first = chunk * CHUNK + at
-    if points.slot[first] != slot:
+    if not fifo:
+        first = chunk * CHUNK + at
         place = points.place[slot]
         for i in range(points.values.shape[1]):
             points.values[place, i] = points.values[first, i]
-        points.slot[place] = points.slot[first]
-        points.place[points.slot[place]] = place
+        points.place[int(points.values[place, points.values.shape[1] - 1])] = place
     at += 1
     points.ends[cell, AT] = at
     empty = chunk == points.ends[cell, LAST] and at == points.ends[cell, BEHIND]
@@ -147,6 +146,7 @@ def _take(table: Queries, q: int, rows: Rows, points: Points, cell: int, runs: R
     """Offer a cell's rows to a run."""
     counters[CELLS] += 1
     linear = table.kind[q] == LINEAR
+    axes = points.values.shape[1] - 1
     chunk = points.ends[cell, FIRST]
     at = points.ends[cell, AT]
     while chunk >= 0:
@@ -158,9 +158,9 @@ def _take(table: Queries, q: int, rows: Rows, points: Points, cell: int, runs: R
                 for i in range(1, table.terms[q]):
                     key += table.value[q, i] * points.values[place, i]
             else:
-                key = score_row(table, q, rows.columns, points.slot[place])
+                key = score_row(table, q, rows.columns, int(points.values[place, axes]))
             if key >= runs.bar[q]:
-                slot = points.slot[place]
+                slot = int(points.values[place, axes])
                 if inside(table, q, rows.columns, slot):
                     offer(runs, q, key, rows.seq[slot], slot)
         chunk = points.following[chunk]

@@ -183,7 +183,7 @@ class Grid:
         if self.walked:
             number = _cells_of(cells, rows.columns, live)
             assert np.array_equal(points.cell[live], number), "a row is in another cell than its values say"
-            assert np.array_equal(points.slot[points.place[live]], live)
+            assert np.array_equal(points.values[points.place[live], -1].astype(np.int64), live)
             assert _count(points) == live.size, "a row is in no cell, or in two"
             for i, column in enumerate(self.columns):
                 assert np.array_equal(points.values[points.place[live], i], rows.columns[column, live], equal_nan=True)
@@ -349,8 +349,7 @@ def _points(cells: int, slots: int, chunks: int, axes: int) -> Points:
         following=np.empty(chunks, np.int64),
         spare=np.arange(chunks - 1, -1, -1, dtype=np.int64),
         spares=np.array([chunks], np.int64),
-        values=np.empty((chunks * CHUNK, axes)),
-        slot=np.full(chunks * CHUNK, -1, np.int64),
+        values=np.empty((chunks * CHUNK, axes + 1)),
         place=np.empty(slots, np.int64),
         cell=np.empty(slots, np.int64),
         heap_bound=np.empty(cells, np.float64),
