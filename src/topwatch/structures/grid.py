@@ -6,6 +6,8 @@ value does not stretch the cells), the outermost cells reach as far as any value
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from topwatch.kernels import scoring
@@ -33,8 +35,9 @@ def cells_per_axis(axes: int, rows: int, at_most: int = PAPER_CELLS) -> int:
     return max(2 if axes <= 12 else 1, round(each))
 
 
+@functools.lru_cache(maxsize=16)
 def unindexed(queries: int) -> Index:
-    """Return the index of an algorithm that has none."""
+    """Return the index of an algorithm that has none; nothing is ever written to it."""
     return Index(_no_cells(), _reach(0, 0, 0), _influence(queries, 0), _points(0, 0, 0, 0), False, False, False)
 
 
