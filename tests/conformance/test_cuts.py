@@ -45,7 +45,7 @@ def test_cut(algorithm: str, window: Window, every: int | Seconds, rng: np.rando
         both = Lockstep(queries, window, every, algorithm)
         results[name] = [change for batch in streams.pieces(stream, sizes) for change in both.push(batch)]
         expect_equal(results[name], results["whole"], f"cut {name!r}")
-    assert results["whole"]
+    assert results["whole"] or isinstance(every, Seconds)  # a short stream may pass no boundary
 
 
 @pytest.mark.parametrize("every", EVERY, ids=["every-1", "every-7", "every-3s"])
