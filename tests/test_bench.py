@@ -54,9 +54,9 @@ def test_all_experiments(tmp_path: Path) -> None:
             for one in part["runs"]:
                 assert one["cycles"] >= 1
                 assert one["seconds"] > 0
-                assert (
-                    one["changes_digest_per_cycle"] == part["runs"][0]["changes_digest_per_cycle"][: one["cycles"] + 1]
-                )
+                mine = one["changes_digest_per_cycle"]
+                assert len(mine) > one["cycles"], "the cycles that are not timed are compared too"
+                assert mine == part["runs"][0]["changes_digest_per_cycle"][: len(mine)]
     if importlib.util.find_spec("matplotlib"):
         assert {path.stem for path in tmp_path.glob("*.png")} == {f"sigmod2006-tiny-{name}" for name in EXPERIMENTS}
     assert not list(tmp_path.glob("*.part"))

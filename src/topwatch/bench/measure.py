@@ -1,7 +1,10 @@
 """Measures algorithms at one setting: the same workload, the same cycles, and their answers compared.
 
-A cycle is ``r`` arrivals, as many expiries and a judgement. The first one is not timed; after that only ``push`` is,
-several cycles at once, so that Python's fixed cost of a push does not blur the picture.
+A cycle is ``r`` arrivals, as many expiries and a judgement. Only ``push`` is timed, several cycles at once, so that
+Python's fixed cost of a push does not blur the picture.
+
+Algorithms take turns: a machine that others use too is slower at some times than at others, and ratios should not
+depend on who was measured when. A turn begins with a cycle that is not timed, which fills the processor's caches.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from topwatch.bench.workload import ROWS_PER_PUSH, Setting, Workload, algorithms
+from topwatch.bench.workload import ROWS_PER_PUSH, TURNS, Setting, Workload, algorithms
 from topwatch.changes import Changes
 from topwatch.monitor import Monitor
 
@@ -88,20 +91,24 @@ def measure(
     budget: float,
     done: Callable[[int], None] = lambda runs: None,
 ) -> Point:
-    """Run algorithms one after the other, each for at most about ``budget`` seconds of timed cycles."""
+    """Let algorithms take turns, each for at most about ``budget`` seconds of timed cycles in all."""
     workload = Workload(setting, seed)
-    runs: dict[str, Run] = {}
+    courses: dict[str, _Course] = {}
     skipped: dict[str, str] = {}
     for name in names:
-        begun = time.perf_counter()
         try:
-            monitor = workload.start(name)
+            courses[name] = _Course(workload, name)
         except Exception as error:  # whatever it is: the others are still worth measuring, and the report says it
             skipped[name] = f"{type(error).__name__}: {error}"
-        else:
-            runs[name] = _timed(workload, name, monitor, budget, begun)
-            del monitor
-        done(1)
+    for turn in range(1, TURNS + 1):
+        for course in courses.values():
+            course.take_turn(-(-setting.cycles * turn // TURNS), budget * turn / TURNS)
+            done(int(turn == TURNS))
+    runs = {}
+    for name in names:
+        if name in courses:
+            runs[name] = courses.pop(name).run()
+    done(len(skipped))
     return Point(setting, runs, skipped)
 
 
@@ -118,55 +125,78 @@ def disagreement(point: Point) -> str:
     return ""
 
 
-def _timed(workload: Workload, name: str, monitor: Monitor, budget: float, begun: float) -> Run:
-    s = workload.setting
-    end = s.N + s.r
-    found = [(monitor.push(workload.batch(s.N, end)), s.N, end)]
-    start_seconds = time.perf_counter() - begun
-    before = monitor.stats()
-    gc.collect()
-    kept, cells, paces = [], [], []
-    seconds = cpu = 0.0
-    cycles = 0
-    while cycles < s.cycles and seconds < budget:
-        count = _next_cycles(s, cycles, seconds, budget)
-        cycles += count
-        start, end = end, end + count * s.r
-        batch = workload.batch(start, end)
-        cpu_then, then = time.process_time(), time.perf_counter()
-        changes = monitor.push(batch)
+class _Course:
+    """One algorithm's way through the workload."""
+
+    def __init__(self, workload: Workload, name: str) -> None:
+        self.name = name
+        self._workload = workload
+        self._setting = workload.setting
+        begun = time.perf_counter()
+        self._monitor = workload.start(name)
+        self._end = self._setting.N
+        self._found: list[tuple[Changes, int, int]] = []
+        self._push(1)
+        self._start_seconds = time.perf_counter() - begun
+        self._before = self._monitor.stats()
+        self._kept: list[int] = []
+        self._cells: list[int] = []
+        self._paces: list[float] = []
+        self._seconds = self._cpu = 0.0
+
+    def take_turn(self, cycles: int, budget: float) -> None:
+        """Go on until so many cycles or seconds have been timed in all."""
+        if len(self._paces) >= cycles or self._seconds >= budget:
+            return
+        gc.collect()
+        self._push(1)
+        while len(self._paces) < cycles and self._seconds < budget:
+            count = self._affordable(cycles, budget)
+            cpu = time.process_time()
+            taken = self._push(count)
+            self._cpu += time.process_time() - cpu
+            self._seconds += taken
+            self._paces += [taken / count] * count
+            stats = self._monitor.stats()
+            self._kept.append(stats["kept"])
+            self._cells.append(stats.get("influence", 0))
+
+    def _push(self, cycles: int) -> float:
+        start, self._end = self._end, self._end + cycles * self._setting.r
+        batch = self._workload.batch(start, self._end)
+        then = time.perf_counter()
+        changes = self._monitor.push(batch)
         taken = time.perf_counter() - then
-        cpu += time.process_time() - cpu_then
-        seconds += taken
-        paces += [taken / count] * count
-        found.append((changes, start, end))  # hashed later: that would empty the processor's caches
-        stats = monitor.stats()
-        kept.append(stats["kept"])
-        cells.append(stats.get("influence", 0))
-    after = monitor.stats()
-    arrivals = after["rows"] - before["rows"]
-    return Run(
-        algorithm=name,
-        served_by=_served_by(monitor),
-        cycles=cycles,
-        arrivals=arrivals,
-        seconds=float(np.median(paces)) * cycles,
-        cpu_share=min(1.0, cpu / seconds),
-        start_seconds=start_seconds,
-        kept_per_query=float(np.mean(kept)) / s.Q,
-        cells_per_query=float(np.mean(cells)) / s.Q,
-        state_bytes=after["bytes"],
-        recomputations_per_cycle=(after["recomputations"] - before["recomputations"]) / cycles,
-        scores_per_arrival=(after["scores"] - before["scores"]) / arrivals,
-        digests=tuple(digest for part in found for digest in _digests(*part, s.r)),
-    )
+        self._found.append((changes, start, self._end))  # hashed later: that would empty the processor's caches
+        return taken
 
+    def _affordable(self, cycles: int, budget: float) -> int:
+        """How many cycles to push at once: a few to see how long they take, then as many as the budget allows."""
+        done = len(self._paces)
+        most = min(max(1, ROWS_PER_PUSH // self._setting.r), cycles - done)
+        affordable = (budget - self._seconds) * done / self._seconds if done else most // 25
+        return max(1, min(most, int(affordable)))
 
-def _next_cycles(s: Setting, done: int, seconds: float, budget: float) -> int:
-    """How many cycles to push at once: a few to see how long they take, then as many as the budget allows."""
-    most = min(max(1, ROWS_PER_PUSH // s.r), s.cycles - done)
-    affordable = (budget - seconds) * done / seconds if done else most // 25
-    return max(1, min(most, int(affordable)))
+    def run(self) -> Run:
+        """Say what was measured."""
+        s, after, before = self._setting, self._monitor.stats(), self._before
+        cycles = len(self._paces)
+        arrivals = after["rows"] - before["rows"]
+        return Run(
+            algorithm=self.name,
+            served_by=_served_by(self._monitor),
+            cycles=cycles,
+            arrivals=cycles * s.r,
+            seconds=float(np.median(self._paces)) * cycles,
+            cpu_share=min(1.0, self._cpu / self._seconds),
+            start_seconds=self._start_seconds,
+            kept_per_query=float(np.mean(self._kept)) / s.Q,
+            cells_per_query=float(np.mean(self._cells)) / s.Q,
+            state_bytes=after["bytes"],
+            recomputations_per_cycle=(after["recomputations"] - before["recomputations"]) * s.r / arrivals,
+            scores_per_arrival=(after["scores"] - before["scores"]) / arrivals,
+            digests=tuple(digest for part in self._found for digest in _digests(*part, s.r)),
+        )
 
 
 def _served_by(monitor: Monitor) -> str:

@@ -19,6 +19,7 @@ from topwatch.scoring import linear, product, quadratic
 from topwatch.windows import last
 
 ROWS_PER_PUSH = 50_000
+TURNS = 5  # of each algorithm in a measurement
 SCORES = {"linear": linear, "product": product, "quadratic": quadratic}
 
 
@@ -52,7 +53,7 @@ class Workload:
 
     def __init__(self, setting: Setting, seed: int) -> None:
         self.setting = s = setting
-        rows = _rows(s.data, s.N + (1 + s.cycles) * s.r, s.d, seed)
+        rows = _rows(s.data, s.N + (1 + TURNS + s.cycles) * s.r, s.d, seed)
         self._columns = {f"x{i}": column for i, column in enumerate(rows, 1)}
         monitor = Monitor(_queries(s, seed), last(s.N), every=s.r, id=None)
         for start in range(0, s.N, ROWS_PER_PUSH):

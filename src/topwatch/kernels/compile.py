@@ -19,6 +19,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba.core import event, types
 from numba.core.cgutils import raw_memmove
 from numba.extending import intrinsic
@@ -29,6 +30,8 @@ COMPILED = not numba.config.DISABLE_JIT
 
 # A zero with a type: a literal one would compile every function that it is passed to once more.
 ZERO = cast(int, np.int64(0))
+
+AHEAD = 8  # rows between asking for memory and using it
 
 logger = logging.getLogger("topwatch")
 
@@ -141,7 +144,24 @@ if COMPILED:
         if count > 0:
             _memmove(array, to, start, count)
 
+    @intrinsic
+    def fetch(typing: Any, array: Any, place: Any) -> Any:
+        """Ask for the memory of an array's place (counted in items) before it is needed."""
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            pointer = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+            kind = ir.FunctionType(ir.VoidType(), [pointer.type, *[ir.IntType(32)] * 3])
+            function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+            builder.call(function, [pointer, *(ir.Constant(ir.IntType(32), n) for n in (1, 3, 1))])
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64), build
+
 else:
+
+    def fetch(array: np.ndarray, place: int) -> None:
+        """Ask for the memory of an array's place (counted in items) before it is needed."""
 
     def move(array: np.ndarray, to: int, start: int, count: int) -> None:
         """Move ``count`` items inside an array; the two places may overlap."""

@@ -10,14 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from topwatch.kernels.cells import locate
-from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf
+from topwatch.kernels.compile import AHEAD, ZERO, inlined, inner, kernel, leaf
 from topwatch.kernels.influence import Influence, move_level
+from topwatch.kernels.report import Answers, report
 from topwatch.kernels.route import Hits, Index, new_hits, route_by_lists, route_by_scan
 from topwatch.kernels.rows import Log, Rows, Step, with_room
-from topwatch.kernels.runs import FAR, Answers, Runs, admit, expire, remove, report
+from topwatch.kernels.runs import FAR, Runs
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, score_row
 from topwatch.kernels.select import fill_by_scan
-from topwatch.kernels.walk import FILLS, HITS, fill_by_walk, link, unlink
+from topwatch.kernels.upkeep import admit, expire, remove
+from topwatch.kernels.walk import FILLS, HITS, fetch_behind, fetch_end, fill_by_walk, link, unlink
 
 # Where the loop stands: next hit, stale queries, oldest row in any run, first row of the block.
 HIT, STALE, OLDEST, BLOCK_START = range(4)
@@ -56,7 +58,7 @@ def drive(
             until = min(stop, step.arrivals[j]) if j < judgements else stop
             # Structures are copied for each call: where judgements are many, calls with nothing to do are left out.
             if index.walked or (here[HIT] < hits.size[0] and hits.row[here[HIT]] < until):
-                take_in(rows, table, runs, answers, index, step.arrived, i, until, hits, stale, here, counters)
+                take_in(rows, table, runs, answers, index, step, j, i, until, hits, stale, here, counters)
             i = until
             if j == judgements or step.arrivals[j] > i:
                 break  # the block is used up
@@ -131,7 +133,8 @@ def take_in(
     runs: Runs,
     answers: Answers,
     index: Index,
-    slots: Ints,
+    step: Step,
+    j: int,
     start: int,
     stop: int,
     hits: Hits,
@@ -139,16 +142,24 @@ def take_in(
     here: Ints,
     counters: Ints,
 ) -> None:
-    """Let arrivals into their cells and into the runs whose bar they reach."""
+    """Let arrivals before judgement ``j`` into their cells and into the runs whose bar they reach."""
+    slots = step.arrived
+    head = step.heads[j]
     if index.walked:
+        cells = hits.cells[start - here[BLOCK_START] : stop - here[BLOCK_START]]
         for r in range(start, stop):
+            ahead = r - start + AHEAD
+            if ahead + AHEAD < len(cells):
+                fetch_end(index.points, cells[ahead + AHEAD])
+            if ahead < len(cells):
+                fetch_behind(index.points, cells[ahead])
             link(index.points, index.cells, rows.columns, slots[r], hits.cells[r - here[BLOCK_START]])
     h = here[HIT]
     while h < hits.size[0] and hits.row[h] < stop:
         q = hits.query[h]
         if hits.key[h] >= runs.bar[q]:
             slot = slots[hits.row[h]]
-            rank = admit(runs, q, table.k[q], hits.key[h], rows.seq[slot], slot)
+            rank = admit(runs, q, table.k[q], hits.key[h], rows.seq[slot], slot, head)
             counters[HITS] += 1
             here[OLDEST] = min(here[OLDEST], rows.seq[slot])
             if rank < table.k[q]:
@@ -174,12 +185,14 @@ def let_go(
         head = step.heads[j + 1]
         if index.walked:
             for ordinal in range(step.heads[j], head):
+                if ordinal + 2 * AHEAD < head:
+                    fetch_end(index.points, index.points.cell[(ordinal + 2 * AHEAD) & rows.mask])
                 unlink(index.points, ordinal & rows.mask, True)
         if here[OLDEST] < head:
             oldest = ZERO + FAR
             for q in range(len(runs.bar)):
                 if runs.oldest[q] < head:
-                    rank = expire(runs, q, head)
+                    rank = expire(runs, q, table.k[q], head)
                     if rank < table.k[q]:
                         _mark(answers, q, stale, here)
                 oldest = min(oldest, runs.oldest[q])
@@ -283,6 +296,6 @@ def _withdraw(
         q = index.influence.pool[first + place] if index.listed else place
         key = score_row(table, q, rows.columns, slot)
         if key >= runs.bar[q]:
-            rank = remove(runs, q, key, rows.seq[slot])
-            if 0 <= rank < table.k[q]:
+            rank = remove(runs, q, table.k[q], key, rows.seq[slot])
+            if rank < table.k[q]:
                 _mark(answers, q, stale, here)

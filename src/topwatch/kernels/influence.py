@@ -19,9 +19,9 @@ class Influence(NamedTuple):
     """Lists of queries by cell, each with spare room, in one pool."""
 
     first: Ints
-    size: Ints
+    size: np.ndarray  # int32
     room: Ints
-    pool: Ints
+    pool: np.ndarray  # uint32: half the memory, and no index below zero to look out for
     used: Ints  # one number
     level: Floats  # per query; NaN when it is in no list
     found: Ints  # room for an enumeration of all cells
@@ -73,7 +73,7 @@ def _repack(influence: Influence, more: int) -> Influence:
     needed = more
     for cell in range(len(influence.size)):
         needed += influence.size[cell] + influence.size[cell] // 2
-    pool = np.empty(2 * needed + 64, np.int64)
+    pool = np.empty(2 * needed + 64, np.uint32)
     used = 0
     for cell in range(len(influence.size)):
         n = influence.size[cell]

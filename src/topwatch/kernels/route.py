@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.kernels.cells import Cells, Reach, locate_run
-from topwatch.kernels.compile import ZERO, inlined, inner, leaf
+from topwatch.kernels.compile import AHEAD, ZERO, fetch, inlined, inner, leaf
 from topwatch.kernels.influence import Influence
 from topwatch.kernels.scoring import BLOCK, LINEAR, Floats, Ints, Queries, count_run, inside, score_row, score_run
 from topwatch.kernels.walk import LISTED, SCORES, Points
@@ -37,7 +37,7 @@ class Hits(NamedTuple):
     key: Floats
     size: Ints  # one number
     cells: np.ndarray  # room for the cells of a block
-    places: Ints  # room for sorting
+    places: Ints  # room for sorting and for the rows that have a list
     spare: Ints
     spare_query: Ints
     spare_key: Floats
@@ -145,6 +145,7 @@ def route_by_lists(
 ) -> bool:
     """Score arrivals against the queries of their cells and note those that reach the bar; False: they do not fit."""
     found = hits.cells
+    rows = hits.places
     count = index.influence.size
     first = index.influence.first
     pool = index.influence.pool
@@ -159,12 +160,18 @@ def route_by_lists(
     while i < stop:
         n = run_length(slots, i, stop)
         locate_run(index.cells, columns, slots[i], found[i - start : i - start + n])
+        # First which rows have a list at all, without a branch; then the lists, each asked for some rows ahead.
+        some = ZERO
         for r in range(n):
+            rows[some] = r
+            some += int(count[found[i - start + r]] > 0)
+        listed += some
+        for t in range(some):
+            if t + AHEAD < some:
+                fetch(pool, first[found[i - start + rows[t + AHEAD]]])
+            r = rows[t]
             cell = found[i - start + r]
             queries = count[cell]
-            if queries == 0:
-                continue
-            listed += 1
             scores += queries
             slot = slots[i] + r
             if linear:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from topwatch.kernels.band import form_band
 from topwatch.kernels.compile import ZERO, inlined, leaf
 from topwatch.kernels.rows import Rows, alive
-from topwatch.kernels.runs import Runs, cut, form_band, insert
+from topwatch.kernels.runs import FAR, Runs, cut, insert
 from topwatch.kernels.scoring import BLOCK, LINEAR, Queries, count_run, inside, score_run
 
 
@@ -16,13 +17,13 @@ def start_filling(runs: Runs, q: int) -> None:
     runs.size[q] = 0
     runs.bar[q] = -np.inf
     runs.whole[q] = 1
-    runs.oldest[q] = np.int64(2**62)
+    runs.oldest[q] = FAR
 
 
 @inlined
 def offer(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
     """Take a candidate into a run that is being filled; from ``target`` rows on, the last one falls out."""
-    insert(runs, q, key, seq, slot)
+    insert(runs, q, ZERO + FAR, key, seq, slot)
     if runs.size[q] >= runs.target[q]:
         cut(runs, q, runs.target[q])
 

@@ -10,16 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from topwatch.kernels.band import form_band
 from topwatch.kernels.cells import Cells, Reach, bound_of, cells_above, extent, number_of, weigh
-from topwatch.kernels.compile import inlined, leaf
+from topwatch.kernels.compile import fetch, inlined, leaf
 from topwatch.kernels.rows import Rows
-from topwatch.kernels.runs import Runs, form_band
+from topwatch.kernels.runs import Runs
 from topwatch.kernels.scoring import LINEAR, Floats, Ints, Queries, inside, score_row
 from topwatch.kernels.select import offer, start_filling
 
 SCORES, LISTED, CELLS, FILLS, HITS = range(5)  # counters
 FIRST, AT, LAST, BEHIND = range(4)  # ends of a cell's chain
-CHUNK = 16
+CHUNK = 8
 
 
 class Points(NamedTuple):
@@ -34,10 +35,26 @@ class Points(NamedTuple):
     spare: Ints  # free chunks, as a stack
     spares: Ints  # one number
     values: Floats  # (chunks * CHUNK, axes + 1): a row's values and, so that one look fetches both, its slot
-    place: Ints  # by slot
-    cell: Ints  # by slot
+    place: Ints  # by slot; empty where rows go in the order they came
+    cell: np.ndarray  # int32, by slot
     heap_bound: Floats  # room for the walk
     heap_code: Ints
+
+
+@inlined
+def fetch_end(points: Points, cell: int) -> None:
+    """Ask for the ends of a cell's chain, some rows before they are needed."""
+    fetch(points.ends, 4 * cell)
+
+
+@inlined
+def fetch_behind(points: Points, cell: int) -> None:
+    """Ask for the place behind a cell's last row, some rows before it is needed."""
+    place = points.ends[cell, LAST] * CHUNK + points.ends[cell, BEHIND]
+    if 0 <= place < len(points.values):
+        width = points.values.shape[1]
+        fetch(points.values, place * width)
+        fetch(points.values, place * width + width - 1)
 
 
 @inlined
@@ -62,7 +79,8 @@ def link(points: Points, cells: Cells, columns: Floats, slot: int, cell: int) ->
     for i in range(axes):
         points.values[place, i] = columns[cells.column[i], slot]
     points.values[place, axes] = slot
-    points.place[slot] = place
+    if len(points.place) > 0:
+        points.place[slot] = place
     points.cell[slot] = cell
     points.ends[cell, BEHIND] = behind + 1
 

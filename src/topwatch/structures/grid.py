@@ -38,7 +38,7 @@ def cells_per_axis(axes: int, rows: int, at_most: int = PAPER_CELLS) -> int:
 @functools.lru_cache(maxsize=16)
 def unindexed(queries: int) -> Index:
     """Return the index of an algorithm that has none; nothing is ever written to it."""
-    return Index(_no_cells(), _reach(0, 0, 0), _influence(queries, 0), _points(0, 0, 0, 0), False, False, False)
+    return Index(_no_cells(), _reach(0, 0, 0), _influence(queries, 0), _points(0, 0, 0, 0, 0), False, False, False)
 
 
 class Grid:
@@ -79,7 +79,9 @@ class Grid:
             stride=self.per_axis ** np.arange(axes - 1, -1, -1, dtype=np.int64),
         )
         total = self.per_axis**axes
-        self.index = Index(cells, _reach(0, 0, 0), _influence(0, total), _points(0, 0, 0, 0), True, self.walked, False)
+        self.index = Index(
+            cells, _reach(0, 0, 0), _influence(0, total), _points(0, 0, 0, 0, 0), True, self.walked, False
+        )
         self._reach_out(rows, live, table)
         self.relink(rows, linked)
         self.level(table, bars)
@@ -121,7 +123,8 @@ class Grid:
             return
         cells = self.index.cells
         total = self.per_axis ** len(self.columns)
-        points = _points(total, rows.seq.size, rows.seq.size // CHUNK + 2 * total + 1, len(self.columns))
+        chunks = rows.seq.size // CHUNK + 2 * total + 1
+        points = _points(total, rows.seq.size, 0 if rows.fifo else rows.seq.size, chunks, len(self.columns))
         _link_all(points, cells, rows.columns, linked)
         self.index = self.index._replace(points=points)
 
@@ -186,10 +189,12 @@ class Grid:
         if self.walked:
             number = _cells_of(cells, rows.columns, live)
             assert np.array_equal(points.cell[live], number), "a row is in another cell than its values say"
-            assert np.array_equal(points.values[points.place[live], -1].astype(np.int64), live)
-            assert _count(points) == live.size, "a row is in no cell, or in two"
+            places = _places(points)
+            slots = points.values[places, -1].astype(np.int64)
+            assert np.array_equal(np.sort(slots), np.sort(live)), "a row is in no cell, or in two"
+            assert points.place.size == 0 or np.array_equal(points.place[slots], places)
             for i, column in enumerate(self.columns):
-                assert np.array_equal(points.values[points.place[live], i], rows.columns[column, live], equal_nan=True)
+                assert np.array_equal(points.values[places, i], rows.columns[column, slots], equal_nan=True)
         assert not np.any(influence.level > bars), "a query does not listen to all cells that can change its answer"
         listed = [set(influence.pool[f : f + n]) for f, n in zip(influence.first, influence.size, strict=True)]
         for slot in live[:50]:
@@ -324,9 +329,9 @@ def _reach(queries: int, axes: int, per_axis: int) -> Reach:
 def _influence(queries: int, cells: int) -> Influence:
     return Influence(
         first=np.zeros(cells, np.int64),
-        size=np.zeros(cells, np.int64),
+        size=np.zeros(cells, np.int32),
         room=np.zeros(cells, np.int64),
-        pool=np.empty(0, np.int64),
+        pool=np.empty(0, np.uint32),
         used=np.zeros(1, np.int64),
         level=np.full(queries, np.nan),
         found=np.empty(cells, np.int64),
@@ -334,17 +339,19 @@ def _influence(queries: int, cells: int) -> Influence:
     )
 
 
-def _count(points: Points) -> int:
-    rows = 0
+def _places(points: Points) -> Ints:
+    """Return the places of all rows, cell by cell."""
+    places: list[int] = []
     for first, at, last, behind in points.ends.tolist():
         chunk = first
         while chunk >= 0:
-            rows += (behind if chunk == last else CHUNK) - (at if chunk == first else 0)
+            start = chunk * CHUNK + (at if chunk == first else 0)
+            places += range(start, chunk * CHUNK + (behind if chunk == last else CHUNK))
             chunk = int(points.following[chunk])
-    return rows
+    return np.array(places, np.int64)
 
 
-def _points(cells: int, slots: int, chunks: int, axes: int) -> Points:
+def _points(cells: int, slots: int, places: int, chunks: int, axes: int) -> Points:
     ends = np.zeros((cells, 4), np.int64)
     ends[:, [FIRST, LAST]] = -1
     return Points(
@@ -353,8 +360,8 @@ def _points(cells: int, slots: int, chunks: int, axes: int) -> Points:
         spare=np.arange(chunks - 1, -1, -1, dtype=np.int64),
         spares=np.array([chunks], np.int64),
         values=np.empty((chunks * CHUNK, axes + 1)),
-        place=np.empty(slots, np.int64),
-        cell=np.empty(slots, np.int64),
+        place=np.empty(places, np.int64),
+        cell=np.empty(slots, np.int32),
         heap_bound=np.empty(cells, np.float64),
         heap_code=np.empty(cells, np.int64),
     )

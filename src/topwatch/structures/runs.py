@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from topwatch.kernels.runs import Answers, Runs
+from topwatch.kernels.report import Answers
+from topwatch.kernels.runs import FAR, Runs
 from topwatch.kernels.scoring import Ints
-
-FAR = 2**62
+from topwatch.structures.engine import Window
 
 
 class RunPool:
@@ -21,23 +21,29 @@ class RunPool:
     ----------
     banded : bool
         Keep skybands instead of views.
+    loose : bool
+        Of a run only the answer is sorted.
+    window : Window
+        Owns the rows; where it is first-in-first-out, slots follow from ticks and are not kept.
     """
 
-    def __init__(self, banded: bool) -> None:
-        self.runs = _runs(0, 0, banded)
-        self.answers = _answers(0, 0)
+    def __init__(self, banded: bool, loose: bool, window: Window) -> None:
+        self._window = window
+        self._parts = ["key", "seq"] + ([] if window.fifo else ["slot"])
+        self.runs = self._new_runs(0, 0, banded, loose)
+        self.answers = self._new_answers(0, 0)
         self._used = 0
         self._answers_used = 0
         self.largest = 1  # target of any query so far
 
-    def add(self, place: int, k: int, target: int, room: int) -> None:
-        """Give a query a run that is cut to ``target`` rows when it has more than ``room``."""
+    def add(self, place: int, k: int, target: int, limit: int, room: int) -> None:
+        """Give a query a run; for the sizes see :class:`~topwatch.structures.standing.Design`."""
         self._reserve(place + 1, room + 1, k)
         r, a = self.runs, self.answers
         r.first[place], a.first[place] = self._used, self._answers_used
         self._used += room + 1
         self._answers_used += k
-        r.room[place], r.target[place] = room, target
+        r.room[place], r.limit[place], r.target[place] = room, limit, target
         self.largest = max(self.largest, target)
         r.size[place] = a.size[place] = 0
         r.bar[place], r.whole[place], r.oldest[place] = -np.inf, 1, FAR
@@ -49,22 +55,20 @@ class RunPool:
         r.size[place] = r.room[place] = r.target[place] = a.size[place] = a.stale[place] = 0
         r.bar[place], r.whole[place], r.oldest[place] = np.inf, 1, FAR
 
-    def relocate(self, mask: int) -> None:
-        """Recompute slots from ordinals after a ring has grown."""
-        np.bitwise_and(self.runs.seq, mask, out=self.runs.slot)
-        np.bitwise_and(self.answers.seq, mask, out=self.answers.slot)
-
     def answer(self, place: int) -> tuple[Ints, np.ndarray, Ints]:
         """Return the slots, keys and ticks of the last reported answer, best first."""
         a = self.answers
         part = slice(a.first[place], a.first[place] + a.size[place])
-        return a.slot[part].copy(), a.key[part].copy(), a.seq[part].copy()
+        slots = a.seq[part] & (self._window.capacity - 1) if self._window.fifo else a.slot[part].copy()
+        return slots, a.key[part].copy(), a.seq[part].copy()
 
     def set_answer(self, place: int, slots: Ints, keys: np.ndarray, seq: Ints) -> None:
         """Say what was last reported."""
         a = self.answers
         part = slice(a.first[place], a.first[place] + len(slots))
-        a.slot[part], a.key[part], a.seq[part] = slots, keys, seq
+        a.key[part], a.seq[part] = keys, seq
+        if not self._window.fifo:
+            a.slot[part] = slots
         a.size[place] = len(slots)
         a.stale[place] = 1
 
@@ -75,20 +79,21 @@ class RunPool:
         if grown == have and self._used + room <= r.key.size and self._answers_used + k <= a.key.size:
             return
         kept = int((r.room + 1)[r.target > 0].sum())
-        runs = _runs(grown, max(2 * (kept + room), r.key.size if kept + room <= r.key.size // 2 else 0), r.banded)
-        answers = _answers(grown, max(2 * (int(a.size.sum()) + kept + k), 64))
+        size = max(2 * (kept + room), r.key.size if kept + room <= r.key.size // 2 else 0)
+        runs = self._new_runs(grown, size, r.banded, r.loose)
+        answers = self._new_answers(grown, max(2 * (int(a.size.sum()) + kept + k), 64))
         self._used = self._answers_used = 0
         for place in np.flatnonzero(r.target > 0):
             old, size, n = r.first[place], r.room[place] + 1, r.size[place]
-            for name in ("key", "seq", "slot") + (("beaten",) if r.banded else ()):
+            for name in self._parts + (["beaten"] if r.banded else []):
                 getattr(runs, name)[self._used : self._used + n] = getattr(r, name)[old : old + n]
             runs.first[place] = self._used
             self._used += size
-        for name in ("room", "target", "size", "bar", "whole", "oldest"):
+        for name in ("room", "limit", "target", "size", "bar", "whole", "oldest"):
             getattr(runs, name)[:have] = getattr(r, name)
         for place in np.flatnonzero(r.target > 0):
             old, n = a.first[place], a.size[place]
-            for name in ("key", "seq", "slot"):
+            for name in self._parts:
                 getattr(answers, name)[self._answers_used : self._answers_used + n] = getattr(a, name)[old : old + n]
             answers.first[place] = self._answers_used
             # An answer never has more rows than its run is cut to.
@@ -98,7 +103,34 @@ class RunPool:
 
     def bytes(self) -> int:
         """Size of the arrays."""
-        return sum(x.nbytes for x in (*self.runs[:-1], *self.answers))
+        return sum(x.nbytes for x in (*self.runs[:-2], *self.answers))
+
+    def _new_runs(self, places: int, pool: int, banded: bool, loose: bool) -> Runs:
+        def ints(n: int = places) -> Ints:
+            return np.zeros(n, np.int64)
+
+        return Runs(
+            first=ints(),
+            room=ints(),
+            limit=ints(),
+            target=ints(),
+            size=ints(),
+            bar=np.full(places, np.inf),
+            whole=np.ones(places, np.int64),
+            oldest=np.full(places, FAR),
+            key=np.zeros(pool),
+            seq=ints(pool),
+            slot=ints(0 if self._window.fifo else pool),
+            beaten=ints(pool if banded else 0),
+            banded=banded,
+            loose=loose,
+        )
+
+    def _new_answers(self, places: int, pool: int) -> Answers:
+        def ints(n: int = places) -> Ints:
+            return np.zeros(n, np.int64)
+
+        return Answers(ints(), ints(), np.zeros(pool), ints(pool), ints(0 if self._window.fifo else pool), ints())
 
     def _check(self, k: Ints) -> None:
         r = self.runs
@@ -106,38 +138,15 @@ class RunPool:
             part = slice(r.first[q], r.first[q] + r.size[q])
             key, seq = r.key[part], r.seq[part]
             ordered = (key[:-1] > key[1:]) | ((key[:-1] == key[1:]) & (seq[:-1] > seq[1:]))
-            assert ordered.all(), "a run is out of order"
+            top = int(min(r.size[q], k[q])) if r.loose else int(r.size[q])
+            assert ordered[: max(0, top - 1)].all(), "a run is out of order"
+            if 0 < top < key.size:
+                behind = (key[top - 1] > key[top:]) | ((key[top - 1] == key[top:]) & (seq[top - 1] > seq[top:]))
+                assert behind.all(), "a row of the rest belongs into the answer"
             assert r.size[q] <= r.room[q]
             assert (key >= r.bar[q]).all(), "a row below the bar is kept"
-            assert seq.size == 0 or seq.min() >= r.oldest[q]
+            assert top == 0 or seq[:top].min() >= r.oldest[q]
             if r.banded and k[q] > 0:
                 newer = np.array([(seq[:i] > seq[i]).sum() for i in range(seq.size)])
                 assert (r.beaten[part] >= newer).all(), "a skyband counts too few newer and better rows"
                 assert (r.beaten[part] < k[q]).all(), "a skyband keeps a row that k newer ones beat"
-
-
-def _runs(places: int, pool: int, banded: bool) -> Runs:
-    def ints(n: int = places) -> Ints:
-        return np.zeros(n, np.int64)
-
-    return Runs(
-        first=ints(),
-        room=ints(),
-        target=ints(),
-        size=ints(),
-        bar=np.full(places, np.inf),
-        whole=np.ones(places, np.int64),
-        oldest=np.full(places, FAR),
-        key=np.zeros(pool),
-        seq=ints(pool),
-        slot=ints(pool),
-        beaten=ints(pool if banded else 0),
-        banded=banded,
-    )
-
-
-def _answers(places: int, pool: int) -> Answers:
-    def ints(n: int = places) -> Ints:
-        return np.zeros(n, np.int64)
-
-    return Answers(ints(), ints(), np.zeros(pool), ints(pool), ints(pool), ints())

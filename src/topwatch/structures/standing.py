@@ -13,8 +13,10 @@ import numpy as np
 
 from topwatch.kernels.compile import kernel
 from topwatch.kernels.drive import drive
+from topwatch.kernels.report import Answers, report
+from topwatch.kernels.rest import shed
 from topwatch.kernels.rows import Log, Rows, Step, with_room
-from topwatch.kernels.runs import Answers, Runs, cut, report
+from topwatch.kernels.runs import Runs, cut
 from topwatch.kernels.scoring import Floats, Ints, Queries
 from topwatch.kernels.select import fill_by_scan
 from topwatch.kernels.walk import CELLS, FILLS, HITS, LISTED, SCORES
@@ -32,10 +34,12 @@ class Design:
     Attributes
     ----------
     sizes : function of k
-        Returns (target, room): a computation from scratch keeps ``target`` rows, and a run that has grown past
-        ``room`` is cut back to them.
+        Returns (target, limit, room): a computation from scratch keeps ``target`` rows; a run that fills its ``room``
+        and holds more than ``limit`` live rows is cut back to them.
     banded : bool
         Runs are skybands.
+    loose : bool
+        Of a run only the answer is sorted.
     lists : function of (queries, live rows, largest target)
         Whether arrivals find their queries by influence lists rather than by a fused scan.
     walked : bool
@@ -44,8 +48,9 @@ class Design:
         Cells along each axis; by the number of rows when None.
     """
 
-    sizes: Callable[[int], tuple[int, int]]
+    sizes: Callable[[int], tuple[int, int, int]]
     banded: bool
+    loose: bool
     lists: Callable[[int, int, int], bool]
     walked: bool
     per_axis: int | None = None
@@ -71,7 +76,7 @@ class Standing:
     def __init__(self, window: Window, axes: list[int], expected: int, design: Design) -> None:
         self.window = window
         self.table = QueryTable()
-        self.pool = RunPool(design.banded)
+        self.pool = RunPool(design.banded, design.loose, window)
         self.grid: Grid | None = None
         self._axes = axes
         self._expected = expected
@@ -119,7 +124,7 @@ class Standing:
     def process(self, step: Step) -> Found:
         """Take a step of the window; return the changes at its judgements."""
         rows = self.window.rows()
-        self._prepare(rows, step.arrived)
+        self._prepare(rows, step)
         index = self.grid.index if self.grid is not None else unindexed(self.table.places)
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         log, influence = drive(
@@ -129,8 +134,9 @@ class Standing:
             self.grid.index = index._replace(influence=influence)
         return Found(log.what[: log.size[0]], log.key[: log.size[0]])
 
-    def _prepare(self, rows: Rows, arrived: Ints) -> None:
+    def _prepare(self, rows: Rows, step: Step) -> None:
         """Make the grid when it pays, and keep it fitting to the rows."""
+        arrived = step.arrived
         held = self.window.capacity - self.window.free()
         before = held - arrived.size
         bars = self.pool.runs.bar
@@ -153,7 +159,7 @@ class Standing:
             self._levelled, self._checked = before, tick
         elif before > 2 * self._levelled or (before == self._expected > self._levelled):
             # While a window fills, bars rise without a computation from scratch that would clean the lists.
-            _trim(self.pool.runs)
+            _trim(self.table.arrays, self.pool.runs, int(step.heads[0]))
             self.grid.level(self.table.arrays, bars)
             self._levelled = before
 
@@ -181,8 +187,6 @@ class Standing:
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
-        if self.window.fifo:
-            self.pool.relocate(self.window.capacity - 1)
         if self.grid is not None:
             self.grid.relink(self.window.rows(), self.window.live_slots())
 
@@ -221,10 +225,13 @@ def _fill_all(table: Queries, rows: Rows, head: int, moment: int, runs: Runs) ->
 
 
 @kernel
-def _trim(runs: Runs) -> None:
+def _trim(table: Queries, runs: Runs, head: int) -> None:
     for q in range(len(runs.size)):
         if runs.size[q] > runs.target[q] > 0:
-            cut(runs, q, runs.target[q])
+            if runs.loose:
+                shed(runs, q, table.k[q], head, runs.target[q])
+            else:
+                cut(runs, q, runs.target[q])
 
 
 @kernel

@@ -1,10 +1,11 @@
 """Reserve: keep every row above a bar set a little below the k-th score, and scan when the reserve runs out.
 
-Ours, exact. Each query keeps all live rows that reach its *bar*, sorted: the answer and a reserve. The bar is set at
-rank k + slack and then stands still, so an arrival below it costs nothing, and neither an expiry nor a deletion needs
-a counter or a tree. When fewer than k rows are left, one vectorised scan of the window sets a new bar; when the
-reserve has grown by half, it is cut and the bar raised. Influence lists say which queries an arrival may concern;
-rows are not kept by cell at all, so that the grid costs nothing per row.
+Ours, exact. Each query keeps all live rows that reach its *bar*: the answer, sorted, and a reserve in no order. The
+bar is set at rank k + slack and then stands still, so an arrival below it costs nothing, one between it and the answer
+is only appended, and an expiry matters only in the answer: then the best live row of the reserve moves up. When that
+has none left, one vectorised scan of the window sets a new bar; when it has grown by half, it is cut and the bar
+raised. Influence lists say which queries an arrival may concern; rows are not kept by cell at all, so that the grid
+costs nothing per row.
 
 How much slack: on a stream without drift the number of rows above a fixed bar wanders around k + s with a standard
 deviation of at most √(2 (k + s)) (the rows themselves, and the rank at which the bar was set, are both counts). With
@@ -33,16 +34,16 @@ def design(
     if route not in ("auto", "lists", "scan"):
         raise QueryError(f"route: expected 'auto', 'lists' or 'scan', got {route!r}")
 
-    def sizes(k: int) -> tuple[int, int]:
+    def sizes(k: int) -> tuple[int, int, int]:
         spare = slack_for(k) if slack is None else slack
-        return k + spare, k + spare + spare // 2 + 8
+        return k + spare, k + spare + spare // 2 + 8, k + 2 * spare + 16
 
     def lists(queries: int, live: int, target: int) -> bool:
         if route != "auto":
             return route == "lists" and live >= target
         return queries >= 24 and live >= 64 * target
 
-    return Design(sizes=sizes, banded=False, lists=lists, walked=False, per_axis=cells)
+    return Design(sizes=sizes, banded=False, loose=True, lists=lists, walked=False, per_axis=cells)
 
 
 def slack_for(k: int) -> int:

@@ -15,9 +15,9 @@ from topwatch.structures.standing import Design
 
 def design() -> Design:
     """Skybands below a low bar, nothing else."""
-    return Design(sizes=_sizes, banded=True, lists=lambda queries, live, target: False, walked=False)
+    return Design(sizes=_sizes, banded=True, loose=False, lists=lambda queries, live, target: False, walked=False)
 
 
-def _sizes(k: int) -> tuple[int, int]:
+def _sizes(k: int) -> tuple[int, int, int]:
     target = k + slack_for(k)
-    return target, 2 * target + 32
+    return target, target, 2 * target + 32

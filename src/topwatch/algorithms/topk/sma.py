@@ -26,12 +26,13 @@ def design(cells: int | None = None) -> Design:
     return Design(
         sizes=skyband_sizes,
         banded=True,
+        loose=False,
         lists=lambda queries, live, target: live >= 16 * target,
         walked=True,
         per_axis=cells,
     )
 
 
-def skyband_sizes(k: int) -> tuple[int, int]:
-    """Return (k, room): a computation from scratch finds k rows, and a skyband hardly ever has twice as many."""
-    return k, 3 * k + 32
+def skyband_sizes(k: int) -> tuple[int, int, int]:
+    """Return (k, k, room): a computation from scratch finds k rows, and a skyband hardly ever has twice as many."""
+    return k, k, 3 * k + 32

@@ -23,8 +23,9 @@ from topwatch.structures.standing import Design
 def design(cells: int | None = None) -> Design:
     """Views of exactly k rows, influence lists, rows by cell."""
     return Design(
-        sizes=lambda k: (k, k),
+        sizes=lambda k: (k, k, k),
         banded=False,
+        loose=False,
         lists=lambda queries, live, target: live >= 16 * target,
         walked=True,
         per_axis=cells,

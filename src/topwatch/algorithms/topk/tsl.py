@@ -22,9 +22,10 @@ from topwatch.errors import QueryError
 from topwatch.kernels.compile import ZERO, kernel
 from topwatch.kernels.drive import HIT, OLDEST, STALE, begin, judge, let_go, put_in_order, take_in
 from topwatch.kernels.ordered import Ordered
+from topwatch.kernels.report import Answers
 from topwatch.kernels.route import Index, new_hits, route_by_scan
 from topwatch.kernels.rows import Log, Rows, Step, with_room
-from topwatch.kernels.runs import Answers, Runs
+from topwatch.kernels.runs import Runs
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries
 from topwatch.kernels.threshold import fill_by_threshold
 from topwatch.kernels.walk import FILLS
@@ -55,7 +56,9 @@ class TSL:
 
     def __init__(self, window: Window, axes: list[int], expected: int, kmax: int | None = None) -> None:
         self._kmax = kmax
-        design = Design(sizes=lambda k: (kmax or view_size(k),) * 2, banded=False, lists=lambda *_: False, walked=False)
+        design = Design(
+            sizes=lambda k: (kmax or view_size(k),) * 3, banded=False, loose=False, lists=lambda *_: False, walked=False
+        )
         self._standing = Standing(window, [], expected, design)
         self._lists = OrderedColumns(axes)
         self._built = False
@@ -167,7 +170,7 @@ def _drive(
             until = min(stop, step.arrivals[j]) if j < len(step.at) else stop
             for r in range(i, until):
                 put_row(lists, axes, rows.columns, rows.seq, step.arrived[r])
-            take_in(rows, table, runs, answers, none, step.arrived, i, until, hits, stale, here, counters)
+            take_in(rows, table, runs, answers, none, step, j, i, until, hits, stale, here, counters)
             i = until
             if j == len(step.at) or step.arrivals[j] > i:
                 break

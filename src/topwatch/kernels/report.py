@@ -1,0 +1,95 @@
+"""What is reported: the difference between a query's run and its last answer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from topwatch.kernels.compile import inlined
+from topwatch.kernels.rows import ENTER, LEAVE, Log, Rows
+from topwatch.kernels.runs import Runs, before
+from topwatch.kernels.scoring import Floats, Ints
+
+
+class Answers(NamedTuple):
+    """What was last reported for each query."""
+
+    first: Ints
+    size: Ints
+    key: Floats
+    seq: Ints
+    slot: Ints  # empty where the slot follows from the tick (first-in-first-out windows)
+    stale: Ints  # 1 when the run may have changed since
+
+
+@inlined
+def report(answers: Answers, runs: Runs, rows: Rows, q: int, k: int, at: int, log: Log) -> None:
+    """Log what left and what entered the answer since the last report, and remember the new answer.
+
+    The log must have room for 2k more.
+    """
+    a = answers.first[q]
+    b = runs.first[q]
+    old = answers.size[q]
+    new = min(k, runs.size[q])
+    i = 0
+    while i < min(old, new) and answers.seq[a + i] == runs.seq[b + i]:
+        i += 1
+    j = i
+    same = i
+    waiting = log.size[0] + k  # enters wait behind the room for all leaves
+    entered = waiting
+    while i < old or j < new:
+        if i < old and j < new and answers.seq[a + i] == runs.seq[b + j]:
+            i += 1
+            j += 1
+        elif j == new or (i < old and before(answers.key[a + i], answers.seq[a + i], runs.key[b + j], runs.seq[b + j])):
+            if rows.fifo or not _stays(answers, a, i, runs, b, new, rows):
+                slot = answers.seq[a + i] & rows.mask if rows.fifo else answers.slot[a + i]
+                _write(log, log.size[0], at, q, LEAVE, slot, answers.key[a + i])
+                log.size[0] += 1
+            i += 1
+        else:
+            if rows.fifo or not _was_there(answers, a, old, runs, b + j, rows):
+                slot = runs.seq[b + j] & rows.mask if rows.fifo else runs.slot[b + j]
+                _write(log, entered, at, q, ENTER, slot, runs.key[b + j])
+                entered += 1
+            j += 1
+    for i in range(waiting, entered):
+        n = log.size[0]
+        _write(log, n, at, q, ENTER, log.what[i, 3], log.key[i])
+        log.size[0] = n + 1
+    for i in range(same, new):
+        answers.key[a + i] = runs.key[b + i]
+        answers.seq[a + i] = runs.seq[b + i]
+        if not rows.fifo:
+            answers.slot[a + i] = runs.slot[b + i]
+    answers.size[q] = new
+    answers.stale[q] = 0
+
+
+@inlined
+def _write(log: Log, place: int, at: int, query: int, op: int, slot: int, key: float) -> None:
+    log.what[place, 0] = at
+    log.what[place, 1] = query
+    log.what[place, 2] = op
+    log.what[place, 3] = slot
+    log.key[place] = key
+
+
+@inlined
+def _stays(answers: Answers, a: int, i: int, runs: Runs, b: int, new: int, rows: Rows) -> bool:
+    """Latest windows: the same id with the same key is there again, as a newer row."""
+    entity = rows.entity[answers.slot[a + i]]
+    for j in range(new):
+        if runs.key[b + j] == answers.key[a + i] and rows.entity[runs.slot[b + j]] == entity:
+            return True
+    return False
+
+
+@inlined
+def _was_there(answers: Answers, a: int, old: int, runs: Runs, place: int, rows: Rows) -> bool:
+    entity = rows.entity[runs.slot[place]]
+    for i in range(old):
+        if answers.key[a + i] == runs.key[place] and rows.entity[answers.slot[a + i]] == entity:
+            return True
+    return False

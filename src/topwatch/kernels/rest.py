@@ -1,0 +1,91 @@
+"""The rest of a loose run: rows that reach the bar but not the answer, in no order, the expired among them.
+
+Most rows that reach a bar come and go without ever being an answer. So they are only appended, which touches one or two
+lines of memory; they are looked at when a place in the answer is free, and cleared when they fill the room.
+"""
+
+from __future__ import annotations
+
+from topwatch.kernels.compile import inlined, leaf
+from topwatch.kernels.runs import FAR, Runs, before, cut, put, write
+
+FEW = 4  # places that are filled by looking for the best row one after the other; more are filled by sorting
+
+
+@leaf
+def promote(runs: Runs, q: int, k: int, top: int, rest: int, head: int) -> None:
+    """Fill the answer's places from ``top`` on with the best live rows of those from ``rest`` on."""
+    first = runs.first[q]
+    n = _clear(runs, q, top, rest, head)
+    wanted = min(k, n)
+    if wanted - top > FEW:
+        _sort(runs, first + top, n - top)
+    else:
+        for place in range(first + top, first + wanted):
+            best = place
+            for i in range(place + 1, first + n):
+                if before(runs.key[i], runs.seq[i], runs.key[best], runs.seq[best]):
+                    best = i
+            _swap(runs, place, best)
+    oldest = runs.seq[first] if wanted > 0 else FAR
+    for place in range(first, first + wanted):
+        oldest = min(oldest, runs.seq[place])
+    runs.oldest[q] = oldest
+
+
+@leaf
+def shed(runs: Runs, q: int, k: int, head: int, limit: int) -> None:
+    """Clear expired rows out of the rest; when more than ``limit`` rows are left, keep the target and raise the bar."""
+    n = _clear(runs, q, k, k, head)
+    if n > limit:
+        _sort(runs, runs.first[q] + k, n - k)
+        cut(runs, q, runs.target[q])
+
+
+@inlined
+def _clear(runs: Runs, q: int, to: int, start: int, head: int) -> int:
+    """Move the live rows from rank ``start`` on to ``to`` and the ranks behind it; return how many the run has then."""
+    first = runs.first[q]
+    for i in range(first + start, first + runs.size[q]):
+        if runs.seq[i] >= head:
+            put(runs, first + to, i)
+            to += 1
+    runs.size[q] = to
+    return to
+
+
+@inlined
+def _swap(runs: Runs, place: int, other: int) -> None:
+    if place == other:
+        return
+    key = runs.key[place]
+    seq = runs.seq[place]
+    slot = runs.slot[place] if len(runs.slot) > 0 else 0
+    put(runs, place, other)
+    write(runs, other, key, seq, slot)
+
+
+@leaf
+def _sort(runs: Runs, start: int, count: int) -> None:
+    """Sort places, best first: a heap with the worst on top, taken from the top to the end."""
+    for root in range(count // 2 - 1, -1, -1):
+        _sink(runs, start, root, count)
+    for end in range(count - 1, 0, -1):
+        _swap(runs, start, start + end)
+        _sink(runs, start, 0, end)
+
+
+@inlined
+def _sink(runs: Runs, start: int, place: int, count: int) -> None:
+    while True:
+        child = 2 * place + 1
+        if child >= count:
+            return
+        a = start + child
+        if child + 1 < count and before(runs.key[a], runs.seq[a], runs.key[a + 1], runs.seq[a + 1]):
+            child += 1
+            a += 1
+        if not before(runs.key[start + place], runs.seq[start + place], runs.key[a], runs.seq[a]):
+            return
+        _swap(runs, start + place, a)
+        place = child
