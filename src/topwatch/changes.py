@@ -44,13 +44,14 @@ class Changes:
      Change(at=2, query='top', op='enter', id=8, score=3.0)]
     """
 
-    def __init__(self, names: list[str], at: Any, query: Any, op: Any, ids: Any, score: Any) -> None:
+    def __init__(self, names: list[str], at: Any, query: Any, op: Any, ids: Any, score: Any, ticks: Any) -> None:
         self._names = names
         self.at: np.ndarray = at
         self._query: np.ndarray = query  # number in names
         self._op: np.ndarray = op
         self._ids = ids
         self.score: np.ndarray = score
+        self.ticks: np.ndarray = ticks  # of rows with equal scores the one with the larger tick is newer
 
     def __len__(self) -> int:
         return int(self.at.size)
@@ -93,7 +94,7 @@ def join(names: list[str], parts: list[Changes]) -> Changes:
         return parts[0]
     if not parts:
         none = np.empty(0, np.int64)
-        return Changes(names, none, none, none, none, np.empty(0))
+        return Changes(names, none, none, none, none, np.empty(0), none)
     if isinstance(parts[0]._ids, np.ndarray):
         ids: Any = np.concatenate([part._ids for part in parts])
     else:
@@ -104,4 +105,6 @@ def join(names: list[str], parts: list[Changes]) -> Changes:
     def together(name: str) -> np.ndarray:
         return np.concatenate([getattr(part, name) for part in parts])
 
-    return Changes(names, together("at"), together("_query"), together("_op"), ids, together("score"))
+    return Changes(
+        names, together("at"), together("_query"), together("_op"), ids, together("score"), together("ticks")
+    )

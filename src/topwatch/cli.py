@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 from topwatch import __version__
-from topwatch.errors import TopwatchError
+from topwatch.errors import PipelineError, TopwatchError
 
 INTERRUPTED = 130
 
@@ -106,6 +106,24 @@ def bench(names: tuple[str, ...], scale: str, only: str, out: Path, seed: int, s
         click.get_current_context().exit(1)
 
 
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+def check(file: Path) -> None:
+    """Say what is wrong with a pipeline, with line and field, and start nothing."""
+    from topwatch.spark.pipeline import read, summary
+
+    click.echo(f"{file}: fine – {summary.in_a_line(read(file))}")
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+def explain(file: Path) -> None:
+    """Say what a pipeline reads, keeps and writes, and which algorithm serves which query. Starts nothing."""
+    from topwatch.spark.pipeline import read, summary
+
+    click.echo(summary.in_full(read(file)))
+
+
 @contextmanager
 def _progress(title: str, total: int, visible: bool) -> Iterator[Callable[[int], None]]:
     if not visible:
@@ -121,7 +139,7 @@ def _progress(title: str, total: int, visible: bool) -> Iterator[Callable[[int],
 
 
 def main() -> NoReturn:
-    """Run the command line; an error is one line on standard error and exit code 2."""
+    """Run the command line; an error is one line on standard error and exit code 2, a bad pipeline one per problem."""
     try:
         # click returns the code of --help and --version instead of raising it in this mode
         sys.exit(cli.main(standalone_mode=False) or 0)
@@ -133,6 +151,8 @@ def main() -> NoReturn:
         _fail(f"{error.format_message()} See {command} --help.")
     except click.ClickException as error:
         _fail(error.format_message())
+    except PipelineError as error:
+        _fail(*error.args)
     except TopwatchError as error:
         _fail(str(error))
     except OSError as error:
@@ -142,8 +162,9 @@ def main() -> NoReturn:
         sys.exit(INTERRUPTED)
 
 
-def _fail(message: str) -> NoReturn:
-    click.echo("topwatch: " + " ".join(message.split()), err=True)
+def _fail(*messages: str) -> NoReturn:
+    for message in messages:
+        click.echo("topwatch: " + " ".join(message.split()), err=True)
     sys.exit(2)
 
 

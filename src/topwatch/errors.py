@@ -22,6 +22,19 @@ class PlanError(TopwatchError, ValueError):
     """An algorithm that cannot serve the query it was asked for."""
 
 
+class PipelineError(TopwatchError, ValueError):
+    """A pipeline's file that cannot be used.
+
+    Attributes
+    ----------
+    args : tuple of str
+        The problems, each a line that names the file, the line in it and the field.
+    """
+
+    def __str__(self) -> str:
+        return "\n".join(self.args)
+
+
 def nearest_name(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the known name nearest to a misspelt one, or an empty string.
 

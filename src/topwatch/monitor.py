@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from topwatch import plan, snapshots
+from topwatch import plan
 from topwatch.changes import Changes, Entry, join
 from topwatch.errors import QueryError, nearest_name
 from topwatch.intake import Intake, count_skipped
@@ -126,6 +126,28 @@ class Monitor:
         slots, keys = served.engine.answer(served.place, self._feed.live_slots)
         return self._entries(served.query, slots, keys)
 
+    def lines(self, name: str | None = None) -> list[tuple[Any, float, int]]:
+        """Return a query's answer as (id, score, tick); of rows with equal scores the larger tick is the newer one."""
+        served = self._find(name)
+        slots, _ = served.engine.answer(served.place, self._feed.live_slots)
+        ticks = self._feed.window.seq[slots].tolist()
+        return [(*entry, tick) for entry, tick in zip(self.answer(name), ticks, strict=True)]
+
+    @property
+    def queries(self) -> list[Query]:
+        """The queries it serves, each with its name."""
+        return [dataclasses.replace(served.query, name=served.name) for served in self._served.values()]
+
+    @property
+    def columns(self) -> list[str]:
+        """The numeric columns that the queries need."""
+        return [column for column, query in self._intake.columns.items() if query]
+
+    @property
+    def now(self) -> float | None:
+        """The latest event time: nanoseconds for timestamps, seconds for numbers; None before the first row."""
+        return self._intake.now
+
     def add(self, query: Query) -> Changes:
         """Watch one more query; it is judged at once over the window as of the last judgement."""
         if not isinstance(query, TopK | Nearest | Threshold):
@@ -200,62 +222,16 @@ class Monitor:
 
     def snapshot(self) -> bytes:
         """Return the whole state as bytes."""
-        from topwatch.structures.saving import save_feed
+        from topwatch.resuming import save
 
-        header, arrays = save_feed(self._feed)
-        order = {slot: i for i, slot in enumerate(self._feed.window.live_slots().tolist())}
-        for i, served in enumerate(self._served.values()):
-            slots, keys = served.engine.answer(served.place, self._feed.live_slots)
-            arrays[f"answer {i} rows"] = np.array([order[slot] for slot in slots.tolist()], np.int64)
-            arrays[f"answer {i} keys"] = keys
-        if "ids" in arrays:
-            arrays["ids"] = snapshots.ids_to_array(arrays["ids"])
-        every = self._every
-        header |= {
-            "queries": [{**snapshots.describe_query(s.query), "name": s.name} for s in self._served.values()],
-            "window": snapshots.describe_window(self._window),
-            "every": f"{duration('every', every)} ns" if isinstance(every, str | datetime.timedelta) else int(every),
-            "algorithm": self._algorithm,
-            "options": self._options,
-            **dataclasses.asdict(self._intake),
-            "counts": self._counts,
-        }
-        return snapshots.pack(header, arrays)
+        return save(self)
 
     @classmethod
     def restore(cls, blob: bytes) -> Monitor:
         """Make a monitor from a snapshot; it goes on as the other one would have."""
-        from topwatch.structures.saving import load_feed
+        from topwatch.resuming import resume
 
-        header, arrays = snapshots.unpack(blob)
-        queries = [snapshots.read_query(data) for data in header["queries"]]
-        monitor = cls(
-            [],
-            snapshots.read_window(header["window"]),
-            every=header["every"],
-            algorithm=header["algorithm"],
-            id=header["id"],
-            time=header["time"],
-            **header["options"],
-        )
-        monitor._intake = Intake(**{part.name: header[part.name] for part in dataclasses.fields(Intake)})
-        monitor._feed = monitor._make_feed()
-        monitor._feed.measure(monitor._intake.unit())
-        monitor._counts = dict(header["counts"])
-        if "ids" in arrays:
-            arrays["ids"] = snapshots.ids_from_array(
-                arrays["ids"], monitor._intake.id_kind not in ("int64", "uint64", "float64")
-            )
-        slots = load_feed(monitor._feed, header, arrays)
-        monitor._count_alike(queries)
-        for i, query in enumerate(queries):
-            assert query.name is not None
-            monitor._serve(query, monitor._choose(query, query.name))
-            served = monitor._served[query.name]
-            served.engine.set_answer(served.place, slots[arrays[f"answer {i} rows"]], arrays[f"answer {i} keys"])
-        for engine in monitor._engines.values():
-            engine.resume(monitor._feed.head, monitor._feed.judged_tick)
-        return monitor
+        return resume(cls, blob)
 
     # ---- how it is done
 
@@ -361,7 +337,7 @@ class Monitor:
         if len(found) > 1 or not self._roll.in_order(found[0][0]):
             order = np.lexsort((-seq, -key, op, query, number))
             number, query, op, slot, seq, score = (part[order] for part in (number, query, op, slot, seq, score))
-        return Changes(self._roll.names, at_of[number], query, op, self._ids(slot, seq), score)
+        return Changes(self._roll.names, at_of[number], query, op, self._ids(slot, seq), score, seq)
 
     def _entries(self, query: Query, slots: np.ndarray, keys: np.ndarray) -> list[Entry]:
         if slots.size == 0:

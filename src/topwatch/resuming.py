@@ -1,0 +1,78 @@
+"""A monitor as bytes, and back: the rows it holds, what it last reported, and what it is. All else is derived."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from topwatch import snapshots
+from topwatch.intake import Intake
+from topwatch.windows import duration
+
+if TYPE_CHECKING:
+    from topwatch.monitor import Monitor
+
+
+def save(monitor: Monitor) -> bytes:
+    """Return a monitor's state as bytes."""
+    from topwatch.structures.saving import save_feed
+
+    header, arrays = save_feed(monitor._feed)
+    live = monitor._feed.window.live_slots()
+    order = np.full(monitor._feed.window.capacity, -1)
+    order[live] = np.arange(live.size)
+    for i, served in enumerate(monitor._served.values()):
+        slots, keys = served.engine.answer(served.place, monitor._feed.live_slots)
+        arrays[f"answer {i} rows"] = order[slots]
+        arrays[f"answer {i} keys"] = keys
+    if "ids" in arrays:
+        arrays["ids"] = snapshots.ids_to_array(arrays["ids"])
+    every = monitor._every
+    header |= {
+        "queries": [{**snapshots.describe_query(s.query), "name": s.name} for s in monitor._served.values()],
+        "window": snapshots.describe_window(monitor._window),
+        "every": f"{duration('every', every)} ns" if isinstance(every, str | datetime.timedelta) else int(every),
+        "algorithm": monitor._algorithm,
+        "options": monitor._options,
+        **dataclasses.asdict(monitor._intake),
+        "counts": monitor._counts,
+    }
+    return snapshots.pack(header, arrays)
+
+
+def resume(kind: type[Monitor], blob: bytes) -> Monitor:
+    """Make a monitor from bytes."""
+    from topwatch.structures.saving import load_feed
+
+    header, arrays = snapshots.unpack(blob)
+    queries = [snapshots.read_query(data) for data in header["queries"]]
+    monitor = kind(
+        [],
+        snapshots.read_window(header["window"]),
+        every=header["every"],
+        algorithm=header["algorithm"],
+        id=header["id"],
+        time=header["time"],
+        **header["options"],
+    )
+    monitor._intake = Intake(**{part.name: header[part.name] for part in dataclasses.fields(Intake)})
+    monitor._feed = monitor._make_feed()
+    monitor._feed.measure(monitor._intake.unit())
+    monitor._counts = dict(header["counts"])
+    if "ids" in arrays:
+        arrays["ids"] = snapshots.ids_from_array(
+            arrays["ids"], monitor._intake.id_kind not in ("int64", "uint64", "float64")
+        )
+    slots = load_feed(monitor._feed, header, arrays)
+    monitor._count_alike(queries)
+    for i, query in enumerate(queries):
+        assert query.name is not None
+        monitor._serve(query, monitor._choose(query, query.name))
+        served = monitor._served[query.name]
+        served.engine.set_answer(served.place, slots[arrays[f"answer {i} rows"]], arrays[f"answer {i} keys"])
+    for engine in monitor._engines.values():
+        engine.resume(monitor._feed.head, monitor._feed.judged_tick)
+    return monitor
