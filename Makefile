@@ -1,5 +1,5 @@
 # setup: a virtual environment in .venv with everything the other targets need.
-.PHONY: setup demo test lint bench clean
+.PHONY: setup java servers demo test lint bench clean
 .DEFAULT_GOAL := test
 
 VENV := .venv
@@ -10,7 +10,23 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-setup: $(STAMP)
+setup: $(STAMP) java
+
+AS_ROOT_ON_DEBIAN := [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq
+INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq
+
+# Spark runs on Java 17 or newer; everything else does without.
+java:
+	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
+	test "$${version:-0}" -ge 17 \
+		|| { $(AS_ROOT_ON_DEBIAN) && { $(INSTALL) openjdk-17-jre-headless || $(INSTALL) default-jre-headless; }; } \
+		|| echo "Spark needs Java 17 or newer. On Debian or Ubuntu: sudo apt-get install openjdk-17-jre-headless" >&2
+
+# Tests start real servers of their own, and skip those that are not there. Kafka comes as jars when a test needs it.
+servers:
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 \
+		|| { $(AS_ROOT_ON_DEBIAN) && $(INSTALL) postgresql; } \
+		|| echo "PostgreSQL is missing, its tests skip. On Debian or Ubuntu: sudo apt-get install postgresql" >&2
 
 # Installed again only when pyproject.toml has changed.
 $(STAMP): pyproject.toml
@@ -35,7 +51,7 @@ lint: setup
 	$(BIN)/lint-imports --no-logo
 
 # The second run has the compiler off: kernels are then plain Python, which checks indices that machine code does not.
-test: lint
+test: lint servers
 	$(BIN)/pytest
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest tests/conformance -m "not slow"
 

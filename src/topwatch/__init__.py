@@ -11,6 +11,9 @@ Examples
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
+
 from topwatch.changes import Change, Changes, Entry
 from topwatch.errors import DataError, PlanError, QueryError, TopwatchError
 from topwatch.monitor import Monitor
@@ -19,6 +22,13 @@ from topwatch.scoring import distance, expr, linear, product, quadratic
 from topwatch.windows import last, latest
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name == "spark":  # imported when it is asked for: most users have no Spark
+        return importlib.import_module("topwatch.spark")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Change",

@@ -1,0 +1,252 @@
+"""The groups of rows in a bucket: a monitor for each, or, where many small windows are alike, a fleet for all."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from topwatch.changes import Changes
+from topwatch.monitor import Monitor
+from topwatch.queries import Threshold
+from topwatch.spark.emitting import Emitter, Key
+from topwatch.spark.spec import Spec
+from topwatch.structures.fleet import Fleet, FleetIds
+from topwatch.windows import LastRows, LastTime
+
+Found = tuple[pa.Table, pa.Table | None]
+
+
+class Groups(Protocol):
+    """Takes rows in order and says what changed; rows whose time lies before that of rows taken already are late."""
+
+    def take(self, table: pa.Table) -> Found:
+        """Return what is emitted, and the late rows."""
+
+    def live(self) -> int:
+        """How many rows the windows hold."""
+
+    def save(self) -> list[pa.Table]:
+        """Return the state."""
+
+    def load(self, saved: list[pa.Table]) -> None:
+        """Undo :meth:`save`."""
+
+
+def groups_for(spec: Spec) -> Groups:
+    """Choose: a fleet serves top-k queries over many groups; all else has monitors."""
+    timed = isinstance(spec.window, LastTime)
+    alike = (
+        bool(spec.by)
+        and spec.algorithm in ("auto", "reserve")
+        and not spec.options
+        and isinstance(spec.every, int)
+        and isinstance(spec.window, LastRows | LastTime)
+        and not any(isinstance(query, Threshold) for query in spec.queries)
+        and (not timed or spec.stamped)
+    )
+    return FleetGroups(spec) if alike else MonitorGroups(spec)
+
+
+class MonitorGroups:
+    """A monitor for each group."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._emitter = Emitter(spec)
+        self._monitors: dict[Key, Monitor] = {}
+
+    def take(self, table: pa.Table) -> Found:
+        """Return what is emitted, and the late rows."""
+        found, late = [], []
+        for key, part in _parts(table, self._spec.by):
+            monitor = self._monitors.get(key)
+            if monitor is None:
+                monitor = self._monitors[key] = self._spec.monitor()
+            behind = self._behind(monitor, part)
+            if behind:
+                late.append(part.slice(0, behind))
+                part = part.slice(behind)
+            if part.num_rows:
+                found.append(self._emitter.emit(key, monitor.push(part)))
+        return self._emitter.together(found), pa.concat_tables(late) if late else None
+
+    def _behind(self, monitor: Monitor, table: pa.Table) -> int:
+        """Count the rows, which are in the order of time, that lie before the latest time."""
+        if self._spec.time is None or monitor.now is None:
+            return 0
+        times = table.column(self._spec.time)
+        kind = pa.timestamp("ns", times.type.tz) if pa.types.is_timestamp(times.type) else pa.float64()
+        return int(pc.sum(pc.less(times, pa.scalar(monitor.now, kind))).as_py())
+
+    def live(self) -> int:
+        """How many rows the windows hold."""
+        return sum(monitor.stats()["live"] for monitor in self._monitors.values())
+
+    def save(self) -> list[pa.Table]:
+        """Return the state: groups and snapshots."""
+        snapshots = pa.array([monitor.snapshot() for monitor in self._monitors.values()], pa.large_binary())
+        return [_keys(list(self._monitors), self._spec), pa.table({"monitor": snapshots})]
+
+    def load(self, saved: list[pa.Table]) -> None:
+        """Undo :meth:`save`."""
+        keys, snapshots = saved
+        for key, snapshot in zip(_names(keys), snapshots.column("monitor"), strict=True):
+            self._monitors[key] = Monitor.restore(snapshot.as_buffer().to_pybytes())
+        self._emitter.resume(
+            {
+                (key, query.name): monitor.lines(query.name)
+                for key, monitor in self._monitors.items()
+                for query in self._spec.queries
+                if query.name is not None
+            }
+        )
+
+
+class FleetGroups:
+    """One fleet for all groups."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._emitter = Emitter(spec)
+        self._numbers: dict[Key, int] = {}
+        self._table = _keys([], spec)
+        self._now = np.empty(0, np.int64)
+        window = spec.window
+        rows = window.rows if isinstance(window, LastRows) else 0
+        span = window.nanoseconds if isinstance(window, LastTime) else 0
+        assert isinstance(spec.every, int)
+        places = {column: place for place, column in enumerate(spec.columns)}
+        self._fleet = Fleet(spec.queries, places, rows, span, spec.every)
+        self._ids = FleetIds()
+
+    def take(self, table: pa.Table) -> Found:
+        """Return what is emitted, and the late rows."""
+        group = self._number(table)
+        times = np.empty(0, np.int64)
+        late = None
+        if self._spec.time is not None:
+            times = pc.cast(pc.cast(table.column(self._spec.time), pa.timestamp("ns")), pa.int64()).to_numpy()
+            behind = times < self._now[group]
+            if behind.any():
+                late, table = table.filter(pa.array(behind)), table.filter(pa.array(~behind))
+                group, times = group[~behind], times[~behind]
+            np.maximum.at(self._now, group, times)
+        order = np.argsort(group, kind="stable")
+        group = group[order]
+        starts = np.flatnonzero(np.diff(group, prepend=-1))
+        columns = np.empty((len(self._spec.columns), group.size))
+        for place, name in enumerate(self._spec.columns):
+            columns[place] = table.column(name).to_numpy()[order]
+        timed = isinstance(self._spec.window, LastTime)
+        self._ids.write(self._fleet.tick + 1, table.column(self._spec.id).combine_chunks().take(pa.array(order)))
+        found = self._fleet.push(
+            group[starts], np.append(starts, group.size), columns, times[order] if timed else np.empty(0, np.int64)
+        )
+        names = [str(query.name) for query in self._spec.queries]
+        ids = self._ids.read(found.tick) if found.at.size else None
+        self._ids.tidy(self._fleet)
+        if ids is None:
+            return pa.table({}), late
+        changes = Changes(names, found.at, found.query, found.op, ids, found.score, found.tick)
+        return self._emitter.emit_all(self._table, found.group, changes), late
+
+    def _number(self, table: pa.Table) -> np.ndarray:
+        """Return the number of each row's group; new groups get the next ones."""
+        codes, keys = _coded(table, self._spec.by)
+        numbers = np.empty(len(keys), np.int64)
+        new = []
+        for code, key in enumerate(keys):
+            if key not in self._numbers:
+                self._numbers[key] = len(self._numbers)
+                new.append(key)
+            numbers[code] = self._numbers[key]
+        if new:
+            self._table = pa.concat_tables([self._table, _keys(new, self._spec)]).combine_chunks()
+            self._now = np.append(self._now, np.full(len(new), np.iinfo(np.int64).min))
+        found: np.ndarray = numbers[codes]
+        return found
+
+    def live(self) -> int:
+        """How many rows the windows hold."""
+        return self._fleet.live()
+
+    def save(self) -> list[pa.Table]:
+        """Return the state: groups, their arrays, the ids of live rows."""
+        arrays = self._fleet.save()
+        shapes = {name: (array.dtype.str, array.shape) for name, array in arrays.items()}
+        blobs = pa.table(
+            {
+                "name": list(shapes),
+                "dtype": [dtype for dtype, _ in shapes.values()],
+                "shape": [list(shape) for _, shape in shapes.values()],
+                "bytes": pa.array([np.ascontiguousarray(a).tobytes() for a in arrays.values()], pa.large_binary()),
+            }
+        )
+        ticks = self._fleet.live_ticks()
+        held = {"tick": ticks, "id": self._ids.read(ticks)} if ticks.size else {"tick": ticks}
+        return [self._table.append_column("_now", pa.array(self._now)), blobs, pa.table(held)]
+
+    def load(self, saved: list[pa.Table]) -> None:
+        """Undo :meth:`save`."""
+        keys, blobs, held = saved
+        self._now = keys.column("_now").to_numpy().copy()
+        self._table = keys.drop_columns(["_now"])
+        self._numbers = {key: number for number, key in enumerate(_names(self._table))}
+        arrays = {}
+        for line in zip(*(blobs.column(name) for name in ("name", "dtype", "shape", "bytes")), strict=True):
+            name, dtype, shape = (part.as_py() for part in line[:3])
+            arrays[name] = np.frombuffer(line[3].as_buffer(), np.dtype(dtype)).reshape(shape).copy()
+        self._fleet.load(arrays)
+        if held.num_rows:
+            self._ids.kept.restore(held.column("tick").to_numpy().copy(), held.column("id").combine_chunks())
+        if self._spec.emit == "answers":
+            self._emitter.resume(self._lines())
+
+    def _lines(self) -> dict[tuple[Key, str], list[tuple[Any, float, int]]]:
+        found = {}
+        keys = _names(self._table)
+        for group, place, ticks, scores in self._fleet.lines():
+            ids = self._ids.read(ticks).to_pylist() if ticks.size else []
+            name = str(self._spec.queries[place].name)
+            found[keys[group], name] = list(zip(ids, scores.tolist(), ticks.tolist(), strict=True))
+        return found
+
+
+def _coded(table: pa.Table, by: tuple[str, ...]) -> tuple[np.ndarray, list[Key]]:
+    """Return the code of each row's group, and the groups in the order of their codes."""
+    codes = np.zeros(table.num_rows, np.int64)
+    for name in by:
+        encoded = table.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.combine_chunks()
+        codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy()
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    rows = pa.array(first)
+    return codes, list(zip(*(table.column(name).take(rows).to_pylist() for name in by), strict=True))
+
+
+def _parts(table: pa.Table, by: tuple[str, ...]) -> list[tuple[Key, pa.Table]]:
+    """Return the rows of each group, in order."""
+    if not by:
+        return [((), table)]
+    codes, keys = _coded(table, by)
+    order = np.argsort(codes, kind="stable")
+    table = table.take(pa.array(order))
+    bounds = np.searchsorted(codes[order], np.arange(len(keys) + 1)).tolist()
+    return [(key, table.slice(a, b - a)) for key, a, b in zip(keys, bounds, bounds[1:], strict=False)]
+
+
+def _keys(keys: list[Key], spec: Spec) -> pa.Table:
+    """Return groups as a table with the ``by`` columns."""
+    columns = [pa.array([key[i] for key in keys], spec.schema.field(i).type) for i in range(len(spec.by))]
+    return pa.table(columns, names=[f"by{i}" for i in range(len(spec.by))])
+
+
+def _names(keys: pa.Table) -> list[Key]:
+    """Undo :func:`_keys`."""
+    if not keys.num_columns:
+        return [()]
+    return list(zip(*(column.to_pylist() for column in keys.columns), strict=True))

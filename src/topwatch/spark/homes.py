@@ -1,0 +1,115 @@
+"""Where segments live: in a folder that all executors reach, or, where none is known, in Spark's state store itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from topwatch.errors import DataError
+from topwatch.spark.segments import Folder, _open, batch_of
+
+PIECE = 1 << 20  # bytes of a value in the state store
+
+
+class Home(Protocol):
+    """Keeps the segments of one bucket."""
+
+    def put(self, batch: int, data: pa.Buffer) -> str:
+        """Keep bytes; return their name."""
+
+    def get(self, name: str) -> Any:
+        """Return the bytes of a name."""
+
+    def tidy(self, batch: int, needed: set[str]) -> None:
+        """Say which segments are needed, and remove those that nobody needs."""
+
+
+class FolderHome:
+    """Segments in a folder, shared by all buckets.
+
+    Every bucket publishes the names it needs, beside the segments. What no bucket names and an earlier micro-batch
+    wrote is an orphan: of an attempt that failed, or of a version that cannot come back.
+    """
+
+    def __init__(self, folder: Folder, bucket: int, buckets: tuple[int, ...], every: int = 8) -> None:
+        self._folder = folder
+        self._bucket = bucket
+        self._buckets = buckets
+        self._every = every
+
+    def put(self, batch: int, data: pa.Buffer) -> str:
+        """Keep bytes; return their name."""
+        return self._folder.write(batch, data)
+
+    def get(self, name: str) -> Any:
+        """Return the bytes of a name."""
+        return self._folder.read(name)
+
+    def tidy(self, batch: int, needed: set[str]) -> None:
+        """Publish what is needed; the first bucket also removes, now and then, what no bucket needs."""
+        _publish(self._folder.uri, f"needs-{self._bucket}.json", {"batch": batch, "names": sorted(needed)})
+        if self._bucket == self._buckets[0] and batch % self._every == 0:
+            self.clean(batch)
+
+    def clean(self, batch: int) -> None:
+        """Remove the segments of earlier micro-batches that no bucket needs."""
+        needed: set[str] = set()
+        for bucket in self._buckets:
+            needed.update(published(self._folder.uri, f"needs-{bucket}.json"))
+        self._folder.drop([name for name in self._folder.names() if batch_of(name) < batch and name not in needed])
+
+
+class StoreHome:
+    """Segments as values in the state store, in pieces. Slower than a folder, and as safe."""
+
+    def __init__(self, pieces: Any) -> None:
+        self._pieces = pieces  # a map state: (name, piece number) to bytes
+
+    def put(self, batch: int, data: pa.Buffer) -> str:
+        """Keep bytes; return their name."""
+        name = f"{batch:010d}-{os.urandom(16).hex()}"
+        for number, start in enumerate(range(0, max(data.size, 1), PIECE)):
+            self._pieces.updateValue((name, number), (data.slice(start, min(PIECE, data.size - start)).to_pybytes(),))
+        return name
+
+    def get(self, name: str) -> Any:
+        """Return the bytes of a name."""
+        parts: list[bytes] = []
+        while self._pieces.containsKey((name, len(parts))):
+            parts.append(self._pieces.getValue((name, len(parts)))[0])
+        if not parts:
+            raise DataError(f"state: segment {name} is missing from the state store")
+        return pa.py_buffer(b"".join(bytes(part) for part in parts))
+
+    def tidy(self, batch: int, needed: set[str]) -> None:
+        """Remove what this version no longer names: the store itself keeps its earlier versions."""
+        for key in [key for key in self._pieces.keys() if key[0] not in needed]:  # noqa: SIM118 - not a dict
+            self._pieces.removeKey(key)
+
+
+def _publish(uri: str, name: str, content: dict[str, Any]) -> None:
+    system, root = _open(uri)
+    data = json.dumps(content).encode()
+    if isinstance(system, pafs.LocalFileSystem):
+        scratch = os.path.join(root, f".{name}.{os.getpid()}")
+        with open(scratch, "wb") as file:
+            file.write(data)
+            os.fsync(file.fileno())
+        os.replace(scratch, os.path.join(root, name))
+    else:
+        with system.open_output_stream(f"{root}/{name}") as stream:
+            stream.write(data)
+
+
+def published(uri: str, name: str) -> list[str]:
+    """Return the names that a bucket has said it needs."""
+    system, root = _open(uri)
+    try:
+        with system.open_input_file(f"{root}/{name}") as file:
+            return list(json.loads(file.read())["names"])
+    except FileNotFoundError:
+        return []  # a bucket that has had no row yet

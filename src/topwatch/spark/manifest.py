@@ -1,0 +1,96 @@
+"""The manifest: which segments make a bucket's state. Small, and the only thing that Spark's state store commits.
+
+A bucket's state is its last snapshot, the *base*, and the slices of rows taken in since, the *log*: what can be
+derived from them is not stored. When the log has grown to a few times the size of the state, a new base is written and
+the log starts again, so that a restart replays a bounded number of rows.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from topwatch.errors import DataError
+
+FORMAT = 1
+
+
+@dataclass
+class Turn:
+    """A micro-batch in the log: its slices as (segment, start, count), and the watermark it was taken in with."""
+
+    slices: list[tuple[str, int, int]]
+    watermark: int | None
+
+
+@dataclass
+class Manifest:
+    """A bucket's state by reference.
+
+    Attributes
+    ----------
+    token : str
+        New with every version: a warm bucket is used only when it has the token that the store has.
+    base : str or None
+        Segment with the snapshot; None before the first one.
+    log : list of Turn
+        Micro-batches since.
+    dropped : list of (batch, segments)
+        Segments that the state no longer names, and since when: an earlier version may still come back.
+    """
+
+    token: str = ""
+    base: str | None = None
+    log: list[Turn] = field(default_factory=list)
+    dropped: list[tuple[int, list[str]]] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the log has."""
+        return sum(count for turn in self.log for _, _, count in turn.slices)
+
+    def names(self) -> set[str]:
+        """Return the segments that this version names."""
+        named = {name for turn in self.log for name, _, _ in turn.slices}
+        return named | ({self.base} if self.base is not None else set())
+
+    def renew(self) -> None:
+        """Take a new token."""
+        self.token = uuid.uuid4().hex
+
+    def rebase(self, base: str, batch: int) -> None:
+        """Start again from a new snapshot."""
+        self.dropped.append((batch, sorted(self.names())))
+        self.base, self.log = base, []
+
+    def needed(self, batch: int, retain: int) -> set[str]:
+        """Return the segments that this version or one that can still come back names; forget the others."""
+        self.dropped = [(since, names) for since, names in self.dropped if batch - since <= retain]
+        return self.names().union(*(names for _, names in self.dropped))
+
+    def to_bytes(self) -> bytes:
+        """Return the manifest as it lies in the state store."""
+        return json.dumps({"format": FORMAT, **asdict(self)}).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes | None) -> Manifest:
+        """Undo :meth:`to_bytes`; None is the state before the first row."""
+        if data is None:
+            return cls()
+        try:
+            found: dict[str, Any] = json.loads(data)
+            version = found.pop("format")
+        except (ValueError, KeyError, AttributeError):
+            raise DataError("state: what the state store holds is no topwatch manifest") from None
+        if version != FORMAT:
+            raise DataError(
+                f"state: its format {version} cannot be read; this version of topwatch reads format {FORMAT}."
+                " Go on with the version that wrote it, or start with a new checkpoint"
+            )
+        log = [
+            Turn([(str(n), int(a), int(c)) for n, a, c in turn["slices"]], turn["watermark"]) for turn in found["log"]
+        ]
+        dropped = [(int(since), list(names)) for since, names in found["dropped"]]
+        return cls(found["token"], found["base"], log, dropped)

@@ -1,0 +1,159 @@
+"""The standing queries of a pipeline. A new kind is a class here and a line in ``KINDS``."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, model_validator
+
+from topwatch import scoring
+from topwatch.errors import QueryError, nearest_name
+from topwatch.queries import Nearest, Query, Threshold, TopK
+from topwatch.spark.pipeline.fields import COLUMN, COUNT, WEIGHTS, Count, Names, Number, Text, Weights, Where
+from topwatch.spark.pipeline.parts import OneOf, Part, refuse, said
+
+LATER = ("dominating", "skyline")
+EXAMPLE = "{name: hot, top: 10, score: {linear: {bytes: 0.7, packets: 0.3}}}"
+QUESTIONS = f"a list of queries such as {EXAMPLE}"
+
+Named = tuple[tuple[str, ...], str]  # where a column is named, and its name
+
+
+class Score(OneOf):
+    """What "best" means."""
+
+    beside: ClassVar[frozenset[str]] = frozenset({"increasing", "decreasing"})
+    shape: ClassVar[str] = "a mapping with one of linear, product, quadratic, distance, expr"
+
+    linear: Weights | None = Field(None, description=WEIGHTS)
+    product: Weights | None = Field(None, description=WEIGHTS)
+    quadratic: Weights | None = Field(None, description=WEIGHTS)
+    distance: Weights | None = Field(None, description=WEIGHTS)
+    expr: Text | None = Field(None, description="arithmetic over columns such as bytes / (1 + seconds)")
+    increasing: Names = Field((), description=f"{COLUMN}, or a list of them")
+    decreasing: Names = Field((), description=f"{COLUMN}, or a list of them")
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.expr is None:
+            for promise in self.beside & self.model_fields_set:
+                raise refuse(f"goes with expr only; {self.kind} is known to rise or fall", promise)
+        try:
+            self.build()
+        except QueryError as error:
+            text = str(error).removeprefix("expr: ")
+            at, _, rest = text.partition(" ")
+            raise (refuse(rest, at) if at in self.beside else refuse(text, self.kind)) from None
+        return self
+
+    def build(self) -> scoring.Score:
+        """Make topwatch's score."""
+        if self.expr is not None:
+            return scoring.expr(self.expr, self.increasing, self.decreasing)
+        make = {f.__name__: f for f in (scoring.linear, scoring.product, scoring.quadratic, scoring.distance)}
+        return make[self.kind](self.chosen)
+
+    def columns(self) -> Iterator[Named]:
+        """Name the columns, each with the place where it stands."""
+        for column in self.build().columns:
+            yield (self.kind,) if self.expr else (self.kind, column), column
+
+
+class Question(Part):
+    """What all kinds have."""
+
+    name: Text | None = Field(None, description="a name")
+    where: Where = Field({}, description="columns and their ranges such as {port: [0, 1023]}")
+
+    @abstractmethod
+    def build(self) -> Query:
+        """Make topwatch's query."""
+
+    def columns(self) -> Iterator[Named]:
+        """Name the columns, each with the place where it stands."""
+        for column in self.where:
+            yield ("where", column), column
+
+
+class Scored(Question):
+    """What the kinds that rank by a score have."""
+
+    score: Score = Field(description=Score.shape)
+
+    def columns(self) -> Iterator[Named]:
+        """Name the columns, each with the place where it stands."""
+        for place, column in self.score.columns():
+            yield ("score", *place), column
+        yield from super().columns()
+
+
+class Top(Scored):
+    """``{top: 10, score: ...}``: the rows with the best score."""
+
+    top: Count = Field(description=COUNT)
+
+    def build(self) -> TopK:
+        """Make topwatch's query."""
+        return TopK(k=self.top, score=self.score.build(), name=self.name, where=self.where)
+
+
+class Near(Question):
+    """``{nearest: 5, point: {lat: 45.1, lon: 7.2}}``: the rows nearest to a point."""
+
+    nearest: Count = Field(description=COUNT)
+    point: Weights = Field(description="columns and their numbers such as {lat: 45.1, lon: 7.2}")
+
+    def build(self) -> Nearest:
+        """Make topwatch's query."""
+        return Nearest(k=self.nearest, point=self.point, name=self.name, where=self.where)
+
+    def columns(self) -> Iterator[Named]:
+        """Name the columns, each with the place where it stands."""
+        for column in self.point:
+            yield ("point", column), column
+        yield from super().columns()
+
+
+class Above(Scored):
+    """``{threshold: 0.9, score: ...}``: every row with a better score."""
+
+    threshold: Number = Field(description="a finite number")
+
+    def build(self) -> Threshold:
+        """Make topwatch's query."""
+        return Threshold(score=self.score.build(), above=self.threshold, name=self.name, where=self.where)
+
+
+KINDS: dict[str, type[Question]] = {
+    "top": Top,
+    "nearest": Near,
+    "threshold": Above,
+}
+
+
+def question(value: Any, info: ValidationInfo | None = None) -> Question:
+    """Read one query: the field that names its kind tells which fields it has."""
+    accepted = f"accepted are {', '.join(KINDS)}"
+    if not isinstance(value, Mapping):
+        raise refuse(f"expected a query such as {EXAMPLE}, got {said(value)}")
+    for name in LATER:
+        if name in value:
+            raise refuse(f"not there yet; {accepted}", name)
+    given = [name for name in KINDS if name in value]
+    if len(given) > 1:
+        raise refuse(f"a second kind beside {given[0]}; a query has one of {', '.join(KINDS)}", given[1])
+    if not given:
+        hints = (nearest_name(str(name), KINDS) for name in value if name not in ("name", "score", "where", "point"))
+        raise refuse(f"names no kind of query; {accepted}{next(filter(None, hints), '')}")
+    return KINDS[given[0]].model_validate(value, context=info.context if info else None)
+
+
+def _several(value: Any) -> Any:
+    if value == []:
+        raise refuse(f"expected {QUESTIONS}, got an empty list")
+    return tuple(value) if isinstance(value, list) else value
+
+
+Questions = Annotated[tuple[Annotated[Question, PlainValidator(question)], ...], BeforeValidator(_several)]

@@ -1,0 +1,74 @@
+"""What a watched stream is: all that executors need to know, frozen and picklable."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from topwatch.monitor import Monitor
+from topwatch.queries import Query
+from topwatch.windows import Window
+
+POSITION = "_position"  # place of a row in its partition
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A watched stream.
+
+    Attributes
+    ----------
+    queries : tuple of queries
+        Each with a name.
+    columns : tuple of str
+        Numeric columns that the queries read.
+    by : tuple of str
+        Columns whose values have their own windows and answers.
+    order : tuple of str
+        Columns that order rows as their source had them; after these, a row's place in its partition.
+    watermark : bool
+        Rows wait until Spark's watermark has passed their time, so that they may come out of order.
+    buckets : tuple of int
+        Numbers of the state groups, each in a partition of its own.
+    segments, quarantine : str or None
+        Folders.
+    """
+
+    queries: tuple[Query, ...]
+    window: Window
+    every: int | str | datetime.timedelta
+    algorithm: str
+    options: Mapping[str, Any]
+    id: str
+    time: str | None
+    by: tuple[str, ...]
+    columns: tuple[str, ...]
+    order: tuple[str, ...]
+    emit: Literal["changes", "answers"]
+    watermark: bool
+    buckets: tuple[int, ...]
+    segments: str | None
+    quarantine: str | None = None
+    retain: int = 100  # how many past versions of the state can come back
+    stamped: bool = False  # times are timestamps
+    schema: Any = None  # of the result, in Arrow's words
+
+    def monitor(self) -> Monitor:
+        """Make a monitor for one group of rows."""
+        return Monitor(
+            list(self.queries),
+            window=self.window,
+            every=self.every,
+            algorithm=self.algorithm,
+            id=self.id,
+            time=self.time,
+            **self.options,
+        )
+
+    @property
+    def carried(self) -> list[str]:
+        """Return the columns that travel: groups, id, time, order and scores, each once."""
+        named = [*self.by, self.id, *([self.time] if self.time else []), *self.order, *self.columns]
+        return list(dict.fromkeys(named))

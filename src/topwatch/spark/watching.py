@@ -1,0 +1,216 @@
+"""``watch``: standing queries over a Spark DataFrame, streaming or static."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from topwatch.errors import DataError, QueryError, nearest_name
+from topwatch.monitor import Monitor
+from topwatch.queries import Query
+from topwatch.spark.spec import POSITION, Spec
+from topwatch.windows import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that Spark watches
+
+
+def watch(
+    df: DataFrame,
+    queries: Query | Sequence[Query],
+    window: Window,
+    time: str | None = None,
+    id: str = "id",
+    by: str | Sequence[str] | None = None,
+    every: int | str | datetime.timedelta = 1,
+    algorithm: str = "auto",
+    emit: Literal["changes", "answers"] = "changes",
+    segments: str | None = None,
+    order: str | Sequence[str] | None = None,
+    quarantine: str | None = None,
+    **options: Any,
+) -> DataFrame:
+    """Watch a stream or a table with standing queries.
+
+    Parameters
+    ----------
+    df : DataFrame
+        Streaming or static.
+    queries, window, every, algorithm, id, time, **options
+        As of :class:`topwatch.Monitor`.
+    by : str or list of str, optional
+        Columns; each of their values has its own window and answers.
+    emit : "changes" or "answers"
+        Rows that entered and left, or the whole answer each time it has changed.
+    segments : str, optional
+        Folder for window segments that all executors reach. Without it, and without Spark's default checkpoint
+        location, windows lie in the state store: slower, as right.
+    order : str or list of str, optional
+        Columns that say in which order rows came. Rows are taken in by time, then by these, then as they lie in
+        their partition. Rows of files come in the order of the files' times and names when it is left out.
+    quarantine : str, optional
+        Folder for rows that cannot be used (no id, no time, too late), as Parquet with the reason.
+
+    Returns
+    -------
+    DataFrame
+        The ``by`` columns, then ``at, query, op, id, score`` for changes or ``at, query, rank, id, score`` for answers.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    listed = [queries] if not isinstance(queries, Sequence) else list(queries)
+    if emit not in ("changes", "answers"):
+        raise QueryError(f"emit: expected 'changes' or 'answers', got {emit!r}")
+    by_names, order_names = _names("by", by), _names("order", order)
+    if id is None:
+        raise QueryError("id: a watched DataFrame needs id=, the name of the id column")
+    # Everything that a monitor refuses is refused here, on the driver, before anything runs.
+    trial = Monitor(listed, window, every=every, algorithm=algorithm, id=id, time=time, **options)
+    columns = trial.columns
+    _check_columns(
+        df.schema, columns, {"id": [id], "time": [time] if time else [], "by": by_names, "order": order_names}
+    )
+    if order is None:
+        df, order_names = _as_in_files(df)
+    spark = df.sparkSession
+    spec = Spec(
+        queries=tuple(trial.queries),
+        window=window,
+        every=every,
+        algorithm=algorithm,
+        options=options,
+        id=id,
+        time=time,
+        by=tuple(by_names),
+        columns=tuple(columns),
+        order=tuple(order_names),
+        emit=emit,
+        watermark=bool(df.isStreaming and time is not None and WATERMARK in df.schema[time].metadata),
+        buckets=_buckets(spark, bool(by_names)),
+        segments=_folder(spark, segments) if df.isStreaming else None,
+        quarantine=quarantine,
+        stamped=time is not None and df.schema[time].dataType.typeName().startswith("timestamp"),
+        retain=int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100),
+    )
+    spec = dataclasses.replace(spec, schema=to_arrow_schema(_result(df.schema, spec)))
+    return _stream(df, spec) if df.isStreaming else _table(df, spec)
+
+
+def _stream(df: DataFrame, spec: Spec) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+    from topwatch.spark.bulk import BUCKET, SCHEMA, Bulk
+    from topwatch.spark.processor import Watching
+
+    spark = df.sparkSession
+    if spark.conf.get(PROVIDER, "") != ROCKSDB:
+        spark.conf.set(PROVIDER, ROCKSDB)  # Python state needs it
+    wanted = _carried(df, spec)
+    if len(spec.buckets) > 1:
+        number = F.pmod(F.hash(*[F.col(f"`{name}`") for name in spec.by]), F.lit(len(spec.buckets)))
+        wanted.append(number.alias(BUCKET))
+    references = df.select(*wanted).mapInArrow(Bulk(spec), SCHEMA)
+    return references.groupBy("bucket").transformWithStateInPandas(
+        Watching(spec),
+        outputStructType=_result(df.schema, spec),
+        outputMode="Append",
+        timeMode="EventTime" if spec.watermark else "None",
+    )
+
+
+def _table(df: DataFrame, spec: Spec) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+    from topwatch.spark.static import Sweep
+
+    schema = _result(df.schema, spec)
+    rows = df.select(*_carried(df, spec), F.monotonically_increasing_id().alias(POSITION))
+    keys = [F.col(f"`{name}`") for name in (*spec.by, *([spec.time] if spec.time else []), *spec.order, POSITION)]
+    spread = rows.repartition(*keys[: len(spec.by)]) if spec.by else rows.coalesce(1)
+    return spread.sortWithinPartitions(*keys).mapInArrow(Sweep(spec), schema)
+
+
+def _as_in_files(df: DataFrame) -> tuple[DataFrame, list[str]]:
+    """Add where in which file a row was, so that the order does not depend on how Spark cuts files into partitions."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+    places = {
+        "_file_time": F.unix_micros("_metadata.file_modification_time"),
+        "_file_name": F.xxhash64("_metadata.file_path"),  # of files of one moment; as a number it is cheap to carry
+        "_file_start": F.col("_metadata.file_block_start"),
+    }
+    try:
+        return df.select("*", *(column.alias(name) for name, column in places.items())), list(places)
+    except AnalysisException:
+        return df, []  # rows that come from no file
+
+
+def _carried(df: DataFrame, spec: Spec) -> list[Any]:
+    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+    shown = {*spec.by, spec.id, spec.time, *spec.order}
+    return [
+        F.col(f"`{name}`") if name in shown else F.col(f"`{name}`").cast("double").alias(name) for name in spec.carried
+    ]
+
+
+def _result(schema: StructType, spec: Spec) -> StructType:
+    from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+
+    fields = [StructField(name, schema[name].dataType) for name in spec.by]
+    fields += [StructField("at", LongType()), StructField("query", StringType())]
+    fields += [StructField("op", StringType()) if spec.emit == "changes" else StructField("rank", LongType())]
+    return StructType([*fields, StructField("id", schema[spec.id].dataType), StructField("score", DoubleType())])
+
+
+def _check_columns(schema: StructType, numeric: Sequence[str], named: dict[str, list[str]]) -> None:
+    from pyspark.sql.types import NumericType, TimestampNTZType, TimestampType
+
+    have = schema.fieldNames()
+    for field, columns in {"queries": list(numeric), **named}.items():
+        for column in columns:
+            if column not in have:
+                raise DataError(
+                    f"{field}: column {column!r} is missing; columns are {', '.join(have)}{nearest_name(column, have)}"
+                )
+            kind = schema[column].dataType
+            if field == "queries" and not isinstance(kind, NumericType):
+                raise DataError(f"queries: column {column!r} is {kind.simpleString()}; expected numbers")
+            if field == "time" and not isinstance(kind, NumericType | TimestampType | TimestampNTZType):
+                raise DataError(f"time: column {column!r} is {kind.simpleString()}; expected timestamps or numbers")
+
+
+def _names(field: str, value: str | Sequence[str] | None) -> list[str]:
+    names = [] if value is None else [value] if isinstance(value, str) else list(value)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise QueryError(f"{field}: expected names of columns, got {name!r}")
+    return names
+
+
+def _folder(spark: SparkSession, segments: str | None) -> str | None:
+    if segments is not None:
+        return segments.rstrip("/")
+    default = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
+    return f"{default.rstrip('/')}/topwatch-segments" if default else None
+
+
+def _buckets(spark: SparkSession, grouped: bool) -> tuple[int, ...]:
+    """Choose numbers for the buckets so that each falls into a shuffle partition of its own."""
+    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+    if not grouped:
+        return (0,)
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    tried = spark.range(20 * partitions + 64).select(F.col("id").cast("int").alias("number"))
+    placed = tried.select("number", F.pmod(F.hash("number"), F.lit(partitions)).alias("partition"))
+    first = placed.groupBy("partition").agg(F.min("number").alias("number")).orderBy("partition")
+    return tuple(row.number for row in first.collect())

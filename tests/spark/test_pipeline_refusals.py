@@ -1,0 +1,131 @@
+"""Pipelines in YAML: what is refused, and with which words."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+from pipelines import EXAMPLE, pipeline
+
+import topwatch as tw
+from topwatch.errors import PipelineError
+from topwatch.spark.pipeline import read
+from topwatch.spark.pipeline.reading import parse
+
+BROKEN = Path(__file__).with_name("broken")
+
+LATER = """\
+  - {name: rivals, dominating: 10, prefer: {bytes: max, seconds: min}}
+  - {name: front, skyline: {bytes: max, seconds: min}}
+"""
+
+SCHEMA = "expected a schema such as 'flow STRING, ts TIMESTAMP, bytes DOUBLE'"
+
+
+@pytest.mark.parametrize("path", sorted(BROKEN.glob("*.yml")), ids=lambda path: path.stem)
+def test_broken_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside each broken file stand the messages that it must give."""
+    monkeypatch.chdir(BROKEN)
+    with pytest.raises(PipelineError) as caught:
+        read(path.name)
+    assert list(caught.value.args) == path.with_suffix(".txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"source: {files: data/*.csv}\nid: caf\xe9\n", ":2: not UTF-8: byte 0xe9; save the file as UTF-8"),
+        (b"id: \x07\n", ":1: the character '\\x07' is not accepted in YAML"),
+        (b"", ":1: empty; expected fields such as source, window, queries and sink"),
+        (b"flow\n", ":1: expected fields such as source, window and queries, got 'flow'"),
+        (b"id: a\n---\nid: b\n", ":2: not YAML: expected a single document in the stream, but found another document"),
+        (b"[" * 5000, ":1: nested too deeply; a pipeline has a few levels only"),
+        (b"a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n", None),
+    ],
+)
+def test_file_that_is_no_pipeline(tmp_path: Path, raw: bytes, message: str | None) -> None:
+    path = tmp_path / "p.yml"
+    if message is None:  # ten to the twelfth values in a few lines
+        layers = (
+            f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefghijk", "bcdefghijkl", strict=True)
+        )
+        raw += "".join(layers).encode()
+        message = ":1: more than 1,000,000 values, with all aliases followed"
+    path.write_bytes(raw)
+    with pytest.raises(PipelineError) as caught:
+        read(path)
+    assert caught.value.args == (f"{path}{message}",)
+
+
+def test_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"none\.yml: cannot be read: No such file or directory$"):
+        read(tmp_path / "none.yml")
+    with pytest.raises(PipelineError, match=r": cannot be read: Is a directory$"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"window": "10 minutes"}, "window: expected {last: 100000}, {last: 10 minutes} or latest, got '10 minutes'"),
+        ({"window": "{latest: true}"}, "window: expected {last: 100000}, {last: 10 minutes} or latest, got a mapping"),
+        ({"window": "{last: }"}, "window: expected {last: 100000}, {last: 10 minutes} or latest, got a mapping"),
+        ({"window": "{lasst: 5}"}, "window.lasst: unknown field; accepted are last; did you mean 'last'?"),
+        ({"window": "{last: 1000000000000000}"}, "window: the last 1,000,000,000,000,000 rows, queries and options need"
+                                                 " more memory than this machine has"),
+        ({"queries": "[]"}, "queries: expected a list of queries such as {name: hot, top: 10, score: {linear: {bytes:"
+                            " 0.7, packets: 0.3}}}, got an empty list"),
+        ({"queries": "[{top: 2000000, score: {linear: {x: 1}}}]", "window": "latest", "id": "i"},
+         "queries[0]: TopK: k: expected at most 1,000,000, got 2,000,000"),
+        ({"options": "{route: far}"}, "options.route: expected 'auto', 'lists' or 'scan', got 'far'"),
+        ({"options": "{route: [far]}"}, "options.route: expected 'auto', 'lists' or 'scan', got ['far']"),
+        ({"id": "null", "time": "", "options": "{route: far}"},
+         "options.route: expected 'auto', 'lists' or 'scan', got 'far'"),
+        ({"algorithm": "smaa"}, "algorithm: unknown name 'smaa'; accepted are auto, brute, scan, tsl, tma, sma,"
+                                " reserve; did you mean 'sma'?"),
+        ({"algorithm": "sma", "window": "latest", "id": "i"},
+         "queries[0]: 'sma' cannot serve query 'queries[0]': it needs rows to expire in the order they came, and a"
+         " latest() window has none; brute, tsl, tma, reserve can"),
+        ({"by": "[]"}, "by: expected at least one name, got an empty list"),
+        ({"by": "[a, b, a]"}, "by[2]: names 'a' twice"),
+        ({"by": "[a, 5]"}, "by[1]: expected the name of a column, or a list of them, got 5"),
+        ({"id": "''"}, "id: expected the name of a column, got ''"),
+        ({"sink": "parquet"}, "sink: expected console, memory or a mapping with one of parquet, console, memory, kafka,"
+                              " jdbc, got 'parquet'"),
+        ({"quarantine": "{csv: bad/}"}, "quarantine: expected a folder such as bad/, got a mapping"),
+        ({"source": "{kafka: {servers: a:1, schema: x INT}}"},
+         "source.kafka: expected either topic or topics, got none of them"),
+        ({"source": "{files: {path: a.csv, schema: 'a INT, a INT'}}"},
+         "source.files.schema: names the column 'a' twice"),
+        ({"source": "{files: {path: a.csv, schema: 'a STRUCT<b: INT'}}"},
+         f"source.files.schema: {SCHEMA}, got a bracket without its pair in 'a STRUCT<b: INT'"),
+        ({"source": "{rate: }", "id": "value"},
+         "queries[0].score.linear.x: no column 'x' in the source; it has timestamp, value"),
+        ({"source": "{generate: {dims: 20}}"},
+         "queries[0].score.linear.x: no column 'x' in the source;"
+         " it has id, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11 ...; did you mean 'x9'?"),
+    ],
+)  # fmt: skip
+def test_one_field_wrong(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        pipeline(**fields)
+    (line,) = caught.value.args
+    assert re.sub(r"^pipeline\.yml:\d+: ", "", line) == message
+
+
+def test_kinds_of_query_that_later_versions_bring() -> None:
+    with pytest.raises(PipelineError) as caught:
+        parse(EXAMPLE.replace("sink:", LATER + "sink:"), "p.yml")
+    assert list(caught.value.args) == [
+        "p.yml:11: queries[3].dominating: not there yet; accepted are top, nearest, threshold",
+        "p.yml:12: queries[4].skyline: not there yet; accepted are top, nearest, threshold",
+    ]
+
+
+def test_error_carries_its_lines() -> None:
+    error = PipelineError("p.yml:1: a", "p.yml:2: b")
+    assert isinstance(error, tw.TopwatchError)
+    assert str(error) == "p.yml:1: a\np.yml:2: b"
+    assert pickle.loads(pickle.dumps(error)).args == error.args

@@ -1,0 +1,261 @@
+"""``watch`` says on Spark what a monitor says: for any cut into micro-batches, after a restart, grouped or not."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+import topwatch as tw
+
+QUERIES = [
+    tw.TopK(k=3, score=tw.linear(x=1.0, y=0.01), name="hot"),
+    tw.Nearest(k=2, point={"x": 0.5, "y": 25.0}, name="near"),
+]
+FILES, ROWS = 6, 300
+Line = tuple[Any, ...]
+
+
+class Stream:
+    """A folder of files that a query reads, a few at a time."""
+
+    def __init__(self, spark: SparkSession, folder: Path, rng: np.random.Generator) -> None:
+        self.spark, self.folder = spark, folder
+        count = FILES * ROWS
+        seconds = np.arange(count) + rng.random(count)
+        self.table = pa.table(
+            {
+                "id": [f"r{i}" for i in range(count)],
+                "ts": pa.array((seconds * 1e6).astype("datetime64[us]"), pa.timestamp("us", "UTC")),
+                "g": pa.array(rng.choice(np.array(["a", "b", "c", None]), count).tolist(), pa.string()),
+                "x": rng.random(count).round(2),
+                "y": rng.integers(0, 50, count),
+            }
+        )
+        (folder / "in").mkdir()
+
+    def write(self, first: int = 0, last: int = FILES, table: pa.Table | None = None) -> None:
+        table = self.table if table is None else table
+        for i in range(first, last):
+            path = self.folder / "in" / f"{i:03d}.parquet"
+            pq.write_table(table.slice(i * ROWS, ROWS), path, row_group_size=100)
+            os.utime(path, (1_000_000_000 + i,) * 2)
+
+    def read(self, files: int = 1) -> DataFrame:
+        kind = self.spark.read.parquet(str(self.folder / "in")).schema
+        reader = self.spark.readStream.schema(kind).option("maxFilesPerTrigger", files)
+        return reader.parquet(str(self.folder / "in"))
+
+    def run(self, frame: DataFrame, name: str = "one") -> list[Line]:
+        folder = self.folder / name
+        writer = frame.writeStream.option("path", str(folder / "out")).option("checkpointLocation", str(folder / "ck"))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return lines(self.spark.read.parquet(str(folder / "out")))
+
+    @property
+    def segments(self) -> str:
+        return str(self.folder / "segments")
+
+
+def lines(frame: DataFrame) -> list[Line]:
+    return sorted((tuple(row) for row in frame.collect()), key=str)
+
+
+def wanted(table: pa.Table, by: str | None = None, **options: Any) -> list[Line]:
+    """What monitors say, one for each group."""
+    found: list[Line] = []
+    for group in [None] if by is None else pc.unique(table.column(by)).to_pylist():
+        part = table
+        if by is not None:
+            column = table.column(by)
+            part = table.filter(pc.is_null(column) if group is None else pc.equal(column, group))
+        monitor = tw.Monitor(QUERIES, algorithm="brute", **options)
+        found += [(*(() if by is None else (group,)), *change) for change in monitor.push(part)]
+    return sorted(found, key=str)
+
+
+def kill_workers(spark: SparkSession) -> int:
+    """Kill Spark's Python workers, so that nothing they held is left; return how many processes that were."""
+    jvm = spark._jvm
+    assert jvm is not None
+    root = int(jvm.java.lang.ProcessHandle.current().pid())
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended while we looked
+    killed = 0
+    for process, parent in parents.items():
+        if parents.get(parent) == root:  # the parent itself starts the workers, and is not one
+            os.kill(process, signal.SIGKILL)
+            killed += 1
+    return killed
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path, rng: np.random.Generator) -> Stream:
+    return Stream(spark, tmp_path, rng)
+
+
+@pytest.mark.parametrize(
+    ("by", "options"),
+    [
+        (None, {"window": tw.last(100), "every": 1}),
+        (None, {"window": tw.last("3 minutes"), "every": 7, "time": "ts"}),
+        (None, {"window": tw.latest(), "every": 10}),
+        ("g", {"window": tw.last(40), "every": 1}),
+        ("g", {"window": tw.last("3 minutes"), "every": 1, "time": "ts"}),
+        ("g", {"window": tw.last("3 minutes"), "every": "1 minute", "time": "ts"}),
+    ],
+    ids=str,
+)
+def test_streaming_and_static_say_what_monitors_say(stream: Stream, by: str | None, options: dict[str, Any]) -> None:
+    stream.write()
+    expected = wanted(stream.table, by, **options)
+    watched = tw.spark.watch(stream.read(files=2), QUERIES, by=by, segments=stream.segments, **options)
+    assert stream.run(watched) == expected
+    static = stream.spark.read.parquet(str(stream.folder / "in"))
+    assert lines(tw.spark.watch(static, QUERIES, by=by, **options)) == expected
+
+
+@pytest.mark.parametrize("home", ["folder", "store"])
+@pytest.mark.parametrize("by", [None, "g"])
+def test_a_restart_goes_on(stream: Stream, by: str | None, home: str) -> None:
+    def watched(files: int) -> DataFrame:
+        segments = stream.segments if home == "folder" else None
+        return tw.spark.watch(stream.read(files), QUERIES, tw.last(50), by=by, segments=segments)
+
+    stream.write(0, 2)
+    stream.run(watched(1))
+    stream.write(2, FILES)
+    assert kill_workers(stream.spark), "windows are read from their segments"
+    assert stream.run(watched(3)) == wanted(stream.table, by, window=tw.last(50))
+
+
+def test_whole_answers(stream: Stream) -> None:
+    stream.write()
+    watched = tw.spark.watch(
+        stream.read(), QUERIES, tw.last(100), every=150, by="g", emit="answers", segments=stream.segments
+    )
+    assert watched.columns == ["g", "at", "query", "rank", "id", "score"]
+    found: dict[Line, list[Line]] = {}
+    for group, at, query, rank, id, score in sorted(stream.run(watched), key=lambda line: (str(line[0]), *line[1:4])):
+        found.setdefault((group, at, query), []).append((rank, id, score))
+    assert found
+    monitors: dict[Any, tw.Monitor] = {}
+    for row in stream.table.to_pylist():
+        monitor = monitors.setdefault(row["g"], tw.Monitor(QUERIES, tw.last(100), every=150, algorithm="brute"))
+        monitor.push({name: [row[name]] for name in ("id", "x", "y")})
+        for query in ("hot", "near"):
+            key = (row["g"], monitor.stats()["rows"], query)
+            if key in found:
+                answer = monitor.answer(query)
+                assert found.pop(key) == [(rank, *entry) for rank, entry in enumerate(answer, 1)]
+    assert not found
+
+
+def test_rows_out_of_order_within_the_watermark(stream: Stream, rng: np.random.Generator) -> None:
+    order = np.argsort(np.arange(FILES * ROWS) + rng.uniform(0, 50, FILES * ROWS), kind="stable")
+    stream.write(table=stream.table.take(pa.array(order)))
+    frame = stream.read().withWatermark("ts", "60 seconds")
+    options: dict[str, Any] = {"window": tw.last("3 minutes"), "time": "ts"}
+    found = stream.run(tw.spark.watch(frame, QUERIES, segments=stream.segments, **options))
+    expected = wanted(stream.table, **options)
+    last = max(line[0] for line in found)
+    assert last > FILES * ROWS - 150, "only rows of the last minute wait"
+    assert found == [line for line in expected if line[0] <= last]
+
+
+def test_rows_that_cannot_be_used(stream: Stream) -> None:
+    holes = stream.table.column("id").to_pylist()
+    holes[5] = holes[900] = None
+    table = stream.table.set_column(0, "id", pa.array(holes, pa.string()))
+    late = table.take(pa.array([*range(1, ROWS * 3), 0, *range(ROWS * 3, FILES * ROWS)]))
+    stream.write(table=late)
+    bad = str(stream.folder / "bad")
+    watched = tw.spark.watch(stream.read(), QUERIES, tw.last(100), time="ts", segments=stream.segments, quarantine=bad)
+    good = table.filter(pc.is_valid(table.column("id"))).slice(1)
+    assert stream.run(watched) == wanted(good, window=tw.last(100), time="ts")
+    refused = lines(stream.spark.read.parquet(bad).select("reason", "raw"))
+    assert [reason for reason, _ in refused] == ["id is null", "id is null", "too late"]
+    assert '"id": "r0"' in refused[2][1]
+
+
+@pytest.mark.parametrize("harm", ["missing", "damaged"])
+def test_a_segment_that_cannot_be_read_is_an_error(stream: Stream, harm: str) -> None:
+    def watched() -> DataFrame:
+        return tw.spark.watch(stream.read(), QUERIES, tw.last(500), segments=stream.segments)
+
+    stream.write(0, 3)
+    before = stream.run(watched())
+    segment = sorted(Path(stream.segments).rglob("*.seg"))[0]
+    if harm == "missing":
+        segment.unlink()
+    else:
+        content = bytearray(segment.read_bytes())
+        content[len(content) // 2] ^= 1
+        segment.write_bytes(content)
+    stream.write(3, FILES)
+    kill_workers(stream.spark)
+    with pytest.raises(StreamingQueryException, match=f"{segment.name}.*{harm}"):
+        stream.run(watched())
+    assert lines(stream.spark.read.parquet(str(stream.folder / "one" / "out"))) == before, "nothing wrong was written"
+
+
+def test_segments_that_nobody_needs_are_removed(stream: Stream, spark: SparkSession) -> None:
+    stream.write()
+    spark.conf.set("spark.sql.streaming.minBatchesToRetain", "1")
+    try:
+        stream.run(tw.spark.watch(stream.read(), QUERIES, tw.last(50), by="g", segments=stream.segments))
+    finally:
+        spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
+    (folder,) = Path(stream.segments).iterdir()
+    orphan = folder / f"{1:010d}-{'0' * 32}.seg"
+    orphan.write_bytes(b"of an attempt that failed")
+    from topwatch.spark.homes import FolderHome, published
+    from topwatch.spark.segments import Folder
+
+    needs = [int(path.stem.partition("-")[2]) for path in folder.glob("needs-*.json")]
+    FolderHome(Folder(str(folder)), needs[0], tuple(needs)).clean(FILES)
+    left = {path.name for path in folder.glob("*.seg")}
+    assert orphan.name not in left
+    assert left == {name for bucket in needs for name in published(str(folder), f"needs-{bucket}.json")}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"queries": tw.TopK(k=1, score=tw.linear(z=1.0))},
+            "queries: column 'z' is missing; columns are id, ts, g, x, y",
+        ),
+        ({"queries": tw.TopK(k=1, score=tw.linear(g=1.0))}, "queries: column 'g' is string; expected numbers"),
+        ({"id": "idd"}, "id: column 'idd' is missing; columns are id, ts, g, x, y; did you mean 'id'"),
+        ({"by": "gg"}, "by: column 'gg' is missing"),
+        ({"time": "g", "window": tw.last("1 minute")}, "time: column 'g' is string; expected timestamps or numbers"),
+        ({"emit": "all"}, "emit: expected 'changes' or 'answers', got 'all'"),
+        ({"window": 5}, "window: expected last"),
+        ({"algorithm": "sma", "window": tw.latest()}, "algorithm: 'sma' cannot serve"),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused_before_anything_runs(
+    stream: Stream, change: dict[str, Any], message: str
+) -> None:
+    stream.write(0, 1)
+    options: dict[str, Any] = {"queries": QUERIES, "window": tw.last(10), **change}
+    with pytest.raises(tw.TopwatchError) as raised:
+        tw.spark.watch(stream.read(), **options)
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)

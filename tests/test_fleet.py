@@ -1,0 +1,95 @@
+"""A fleet says for each group what a monitor of its own would say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import topwatch as tw
+from topwatch.structures.fleet import Fleet, Reported
+
+COLUMNS = ["x0", "x1", "x2"]
+
+
+def queries(rng: np.random.Generator) -> list[tw.TopK]:
+    found = []
+    for i in range(int(rng.integers(1, 5))):
+        make = [tw.linear, tw.quadratic, tw.distance][rng.integers(0, 3)]
+        score = make({column: float(rng.normal()) for column in COLUMNS})
+        where = {"x0": (0.1, 0.9)} if rng.random() < 0.2 else {}
+        found.append(tw.TopK(k=int(rng.integers(1, 12)), score=score, name=f"q{i}", where=where))
+    return found
+
+
+def rows(rng: np.random.Generator, count: int) -> np.ndarray:
+    values = rng.random((3, count)) if rng.random() < 0.6 else rng.integers(0, 4, (3, count)).astype(float)
+    values[rng.random(values.shape) < 0.02] = np.nan
+    return values
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("every", [1, 7])
+@pytest.mark.parametrize("number", range(4))
+def test_each_group_is_as_a_monitor_of_its_own(rng: np.random.Generator, timed: bool, every: int, number: int) -> None:
+    count, groups = int(rng.integers(200, 900)), int(rng.integers(1, 25))
+    size, asked, values = int(rng.integers(1, 60)), queries(rng), rows(rng, count)
+    group = rng.integers(0, groups, count)
+    time = np.cumsum(rng.integers(0, 20, count)) * 10**9
+    window = tw.last(f"{40 * size} s") if timed else tw.last(size)
+
+    def new() -> Fleet:
+        places = {column: place for place, column in enumerate(COLUMNS)}
+        return Fleet(asked, places, 0 if timed else size, 40 * size * 10**9 if timed else 0, every)
+
+    fleet, monitors = new(), {}
+    row_of: dict[int, int] = {}
+    start = 0
+    while start < count:
+        stop = min(count, start + int(rng.integers(1, 300)))
+        order = start + np.argsort(group[start:stop], kind="stable")
+        first = np.flatnonzero(np.diff(group[order], prepend=-1))
+        row_of |= {fleet.tick + 1 + i: int(row) for i, row in enumerate(order)}
+        found = fleet.push(
+            group[order][first],
+            np.append(first, order.size),
+            np.ascontiguousarray(values[:, order]),
+            time[order] if timed else np.empty(0, np.int64),
+        )
+        wanted = []
+        for one in group[order][first].tolist():
+            if one not in monitors:
+                monitors[one] = tw.Monitor(
+                    asked, window, every=every, algorithm="brute", time="t" if timed else None, id="id"
+                )
+            mine = order[group[order] == one]
+            batch: dict[str, Any] = {"id": mine, **{c: values[i, mine] for i, c in enumerate(COLUMNS)}}
+            if timed:
+                batch["t"] = time[mine].astype("datetime64[ns]")
+            wanted += [(one, *change) for change in monitors[one].push(batch)]
+        assert spelled(found, row_of) == wanted
+        if rng.random() < 0.3:
+            saved = {name: array.copy() for name, array in fleet.save().items()}
+            fleet = new()
+            fleet.load(saved)
+        start = stop
+
+
+def spelled(found: Reported, row_of: dict[int, int]) -> list[tuple[Any, ...]]:
+    lines = zip(*(part.tolist() for part in found), strict=True)
+    return [
+        (group, at, f"q{query}", ("leave", "enter")[op], row_of[tick], score)
+        for group, at, query, op, tick, score in lines
+    ]
+
+
+def test_rings_grow_and_pools_move(rng: np.random.Generator) -> None:
+    fleet = Fleet([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, 10_000, 0, 1)
+    total = 0
+    for turn in range(6):
+        count = 40 * 3**turn
+        total += count
+        bounds = np.array([0, count // 2, count])
+        fleet.push(np.array([0, 5]), bounds, rng.random((1, count)), np.empty(0, np.int64))
+        assert fleet.live() == fleet.live_ticks().size == total, "no window is full yet"
