@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from topwatch.spark.ordering import in_order, squeeze
 from topwatch.spark.segments import Folder, pack
-from topwatch.spark.spec import POSITION, Spec
+from topwatch.spark.spec import Spec
 
 BUCKET = "_bucket"  # column with the number of the row's bucket, worked out by Spark
 CHUNK = 1 << 20  # rows of one segment
@@ -72,6 +73,7 @@ class Bulk:
                     good.column(BUCKET).to_numpy(), np.arange(len(self._spec.buckets) + 1)
                 ).tolist()
             good = good.drop_columns([BUCKET]) if BUCKET in good.column_names else good
+            good = squeeze(good, self._spec.order)
             slices = [(i, a, b - a) for i, (a, b) in enumerate(pairwise(bounds)) if b > a]
             yield from self._store(good, slices, ROWS, folder, batch, where)
         if bad.num_rows:
@@ -103,22 +105,17 @@ class Bulk:
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Join batches into tables of about as many rows as a segment should have, with each row's position."""
+    """Join batches into tables of about as many rows as a segment should have."""
     waiting: list[pa.RecordBatch] = []
-    done = rows = 0
+    rows = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= CHUNK:
-            yield _numbered(waiting, done)
-            done, rows, waiting = done + rows, 0, []
+            yield pa.Table.from_batches(waiting)
+            rows, waiting = 0, []
     if rows:
-        yield _numbered(waiting, done)
-
-
-def _numbered(batches: list[pa.RecordBatch], first: int) -> pa.Table:
-    table = pa.Table.from_batches(batches)
-    return table.append_column(POSITION, pa.array(np.arange(first, first + table.num_rows)))
+        yield pa.Table.from_batches(waiting)
 
 
 def split(table: pa.Table, spec: Spec) -> tuple[pa.Table, pa.Table]:
@@ -135,32 +132,6 @@ def split(table: pa.Table, spec: Spec) -> tuple[pa.Table, pa.Table]:
 
 def refuse(table: pa.Table, reason: str, spec: Spec) -> pa.Table:
     """Return rows as they go to the quarantine."""
-    raw = [json.dumps(row, default=str) for row in table.select(spec.carried).to_pylist()]
+    shown = [name for name in spec.carried if name in table.column_names and name not in spec.order]
+    raw = [json.dumps(row, default=str) for row in table.select(shown).to_pylist()]
     return pa.table({"reason": pa.array([reason] * len(raw), pa.string()), "raw": pa.array(raw, pa.string())})
-
-
-def in_order(table: pa.Table, spec: Spec) -> pa.Table:
-    """Sort rows by time, then as their source had them."""
-    keys = order_keys(spec)
-    if is_sorted(table, keys):
-        return table
-    return table.take(pc.sort_indices(table, sort_keys=[(key, "ascending") for key in (*keys, POSITION)]))
-
-
-def order_keys(spec: Spec) -> list[str]:
-    """Return the columns that order rows, before the place in a partition."""
-    return [*([spec.time] if spec.time else []), *spec.order]
-
-
-def is_sorted(table: pa.Table, keys: list[str]) -> bool:
-    """Tell whether rows are in the order of some columns."""
-    if table.num_rows < 2 or not keys:
-        return True
-    good: Any = None
-    for key in reversed(keys):
-        column = table.column(key)
-        before, after = column.slice(0, table.num_rows - 1), column.slice(1)
-        less = pc.less(before, after)
-        same = pc.equal(before, after)
-        good = pc.or_(less, same) if good is None else pc.or_(less, pc.and_(same, good))
-    return bool(pc.all(good).as_py())

@@ -11,8 +11,6 @@ from topwatch.monitor import Monitor
 from topwatch.queries import Query
 from topwatch.windows import Window
 
-POSITION = "_position"  # place of a row in its partition
-
 
 @dataclass(frozen=True)
 class Spec:

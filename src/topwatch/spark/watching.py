@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from topwatch.errors import DataError, QueryError, nearest_name
 from topwatch.monitor import Monitor
 from topwatch.queries import Query
-from topwatch.spark.spec import POSITION, Spec
+from topwatch.spark.spec import Spec
 from topwatch.windows import Window
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+POSITION = "_position"  # place of a row in a static frame
 WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that Spark watches
 
 
