@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -122,6 +122,50 @@ def explain(file: Path) -> None:
     from topwatch.spark.pipeline import read, summary
 
     click.echo(summary.in_full(read(file)))
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--master", help="Spark's master, for example spark://host:7077; all cores of this machine by default.")
+@click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark. May be given several times.")
+@click.option("--once", is_flag=True, help="Read what there is now, then stop.")
+def run(file: Path, master: str | None, conf: tuple[str, ...], once: bool) -> None:
+    """Run a pipeline on Spark.
+
+    It runs until Ctrl-C, which stops it cleanly; the next run goes on where it stopped.
+    """
+    from topwatch.bench import generators
+    from topwatch.spark import running
+    from topwatch.spark.pipeline import read, summary
+
+    pipeline = read(file)
+    settings = {}
+    for item in conf:
+        name, given, value = item.partition("=")
+        if not given or not name:
+            raise click.UsageError(f"--conf: expected NAME=VALUE, got {item!r}.")
+        settings[name.strip()] = value.strip()
+    click.echo(f"{file}: {summary.in_a_line(pipeline)}")
+    spark = running.session(pipeline, master, settings)
+    try:
+        query, unread = running.begin(spark, pipeline, once, generators.part)
+        try:
+            running.follow(query, _say_batch)
+            if unread is not None and once:
+                unread.awaitTermination()
+        finally:
+            for active in (query, unread):
+                if active is not None and active.isActive:
+                    active.stop()
+    finally:
+        spark.stop()
+
+
+def _say_batch(progress: dict[str, Any]) -> None:
+    """Print a line about a micro-batch."""
+    rows, taken = progress["numInputRows"], progress["durationMs"].get("triggerExecution", 0)
+    pace = f"{1000 * rows / taken:,.0f} rows/s" if taken else "–"
+    click.echo(f"{progress['timestamp']} batch {progress['batchId']}: {rows:,} rows in {taken / 1000:.1f} s, {pace}")
 
 
 @contextmanager

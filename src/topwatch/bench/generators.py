@@ -54,6 +54,18 @@ def stream(kind: str, dims: int, seed: int = 0, batch: int = BLOCK, rows: int | 
     return _cut(_blocks(kind, dims, seed), dims, batch, rows)
 
 
+def part(kind: str, dims: int, seed: int, start: int, stop: int) -> Array:
+    """Return the rows ``start`` to ``stop`` - 1 of a stream, without making those before them.
+
+    >>> bool(np.array_equal(part("ind", 2, 0, 10_000, 10_003), generate("ind", 10_003, 2)[:, 10_000:]))
+    True
+    """
+    _check(kind, dims, seed)
+    skipped = start - start // BLOCK * BLOCK
+    blocks = _blocks(kind, dims, seed, start // BLOCK)
+    return next(_cut(blocks, dims, stop - start + skipped, None))[:, skipped:]
+
+
 def ind(rng: Generator, common: Generator, dims: int) -> Array:
     """Independent: every value uniform in [0, 1), mean 1/2, no correlation."""
     return rng.random((dims, BLOCK))
@@ -129,9 +141,9 @@ KINDS = {
 }
 
 
-def _blocks(kind: str, dims: int, seed: int) -> Iterator[Array]:
+def _blocks(kind: str, dims: int, seed: int, first: int = 0) -> Iterator[Array]:
     key = (KINDS[kind].number, dims)
-    for index in itertools.count():
+    for index in itertools.count(first):
         own = default_rng(SeedSequence(seed, spawn_key=(*key, index)))
         common = default_rng(SeedSequence(seed, spawn_key=key))
         yield KINDS[kind].shape(own, common, dims)
