@@ -157,6 +157,8 @@ def run(file: Path, master: str | None, conf: tuple[str, ...], once: bool) -> No
             for active in (query, unread):
                 if active is not None and active.isActive:
                     active.stop()
+    except running.RunError as error:
+        raise running.RunError(f"{error}; Spark's own log is {running.LOG}") from None
     finally:
         spark.stop()
 

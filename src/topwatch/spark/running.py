@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from topwatch.errors import TopwatchError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOCAL = "local[*, 4]"  # a task is tried four times, as on a cluster
+LOG = os.path.join(tempfile.gettempdir(), f"topwatch-spark-{os.getpid()}.log")  # what Spark says itself
 SETTINGS = {
     "spark.app.name": "topwatch",
     "spark.ui.enabled": "false",
@@ -57,7 +60,26 @@ def session(pipeline: Pipeline, master: str | None, conf: Mapping[str, str]) -> 
         builder = builder.master(master or pipeline.spark.get("spark.master", LOCAL))
     for name, value in {**settings, **pipeline.spark, **conf}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with _written_to(LOG):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _written_to(path: str) -> Iterator[None]:
+    """Let what a process started here writes go to a file: Spark's own words are not for the user's screen."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(1), os.dup(2)]
+    try:
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+        yield
+    finally:
+        for number, old in enumerate(kept, 1):
+            os.dup2(old, number)
+            os.close(old)
 
 
 def begin(
