@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -122,16 +123,17 @@ class Monitor:
 
     def answer(self, name: str | None = None) -> list[Entry]:
         """Return a query's answer as of the last judgement, best first; with one query its name can be left out."""
-        served = self._find(name)
-        slots, keys = served.engine.answer(served.place, self._feed.live_slots)
-        return self._entries(served.query, slots, keys)
+        return [Entry(id, score) for id, score, _ in self.lines(name)]
 
     def lines(self, name: str | None = None) -> list[tuple[Any, float, int]]:
         """Return a query's answer as (id, score, tick); of rows with equal scores the larger tick is the newer one."""
         served = self._find(name)
-        slots, _ = served.engine.answer(served.place, self._feed.live_slots)
-        ticks = self._feed.window.seq[slots].tolist()
-        return [(*entry, tick) for entry, tick in zip(self.answer(name), ticks, strict=True)]
+        slots, keys = served.engine.answer(served.place, self._feed.live_slots)
+        ticks = self._feed.window.seq[slots]
+        ids = self._ids(slots, ticks)
+        names = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
+        scores = -keys if served.query.score.smaller_is_better else keys
+        return list(zip(names, scores.tolist(), ticks.tolist(), strict=True))
 
     @property
     def queries(self) -> list[Query]:
@@ -259,14 +261,14 @@ class Monitor:
 
     def _name_all(self, queries: Iterable[Query]) -> dict[str, Query]:
         named: dict[str, Query] = {}
+        numbers: dict[str, Iterator[int]] = {}
         for query in queries:
-            kind = type(query).__name__.lower()
-            number = 1
             name = query.name
-            while name is None or (query.name is None and (name in named or name in self._served)):
-                name = f"{kind}-{number}"
-                number += 1
-            if name in named or name in self._served:
+            if name is None:
+                kind = type(query).__name__.lower()
+                fresh = (f"{kind}-{number}" for number in numbers.setdefault(kind, itertools.count(1)))
+                name = next(one for one in fresh if one not in named and one not in self._served)
+            elif name in named or name in self._served:
                 raise QueryError(f"name: two queries are called {name!r}; every query needs a name of its own")
             named[name] = query
         return named
@@ -338,14 +340,6 @@ class Monitor:
             order = np.lexsort((-seq, -key, op, query, number))
             number, query, op, slot, seq, score = (part[order] for part in (number, query, op, slot, seq, score))
         return Changes(self._roll.names, at_of[number], query, op, self._ids(slot, seq), score, seq)
-
-    def _entries(self, query: Query, slots: np.ndarray, keys: np.ndarray) -> list[Entry]:
-        if slots.size == 0:
-            return []
-        ids = self._ids(slots, self._feed.window.seq[slots])
-        names = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
-        scores = (-keys if query.score.smaller_is_better else keys).tolist()
-        return [Entry(name, score) for name, score in zip(names, scores, strict=True)]
 
     def _ids(self, slots: np.ndarray, ticks: np.ndarray) -> Any:
         return np.empty(0) if self._feed.ids is None else self._feed.ids.read(slots, ticks)

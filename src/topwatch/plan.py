@@ -68,7 +68,7 @@ def choose(query: Query, name: str, window: Window, algorithm: str) -> Choice:
         return Choice(name, "reserve", "a threshold never moves: rows are routed to it and nothing is kept")
     if isinstance(window, Latest):
         return Choice(name, "reserve", "it is exact under updates and deletions, and seldom computes from scratch")
-    return Choice(name, "reserve", "it is exact, and none was faster with 1 to 10,000 queries")
+    return Choice(name, "reserve", "it is exact, and none was clearly faster with 1 to 10,000 queries")
 
 
 def check_algorithm(algorithm: str, options: Mapping[str, Any]) -> None:

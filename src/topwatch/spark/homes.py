@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from topwatch.errors import DataError
-from topwatch.spark.segments import Folder, _open, batch_of
+from topwatch.spark.manifest import Manifest
+from topwatch.spark.segments import Folder, batch_of, open_folder
 
 PIECE = 1 << 20  # bytes of a value in the state store
 
@@ -24,8 +25,8 @@ class Home(Protocol):
     def get(self, name: str) -> Any:
         """Return the bytes of a name."""
 
-    def tidy(self, batch: int, needed: set[str]) -> None:
-        """Say which segments are needed, and remove those that nobody needs."""
+    def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
+        """Remove segments that neither this version nor one that can still come back needs."""
 
 
 class FolderHome:
@@ -49,8 +50,9 @@ class FolderHome:
         """Return the bytes of a name."""
         return self._folder.read(name)
 
-    def tidy(self, batch: int, needed: set[str]) -> None:
+    def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
         """Publish what is needed; the first bucket also removes, now and then, what no bucket needs."""
+        needed = manifest.needed(batch, retain)
         _publish(self._folder.uri, f"needs-{self._bucket}.json", {"batch": batch, "names": sorted(needed)})
         if self._bucket == self._buckets[0] and batch % self._every == 0:
             self.clean(batch)
@@ -85,14 +87,15 @@ class StoreHome:
             raise DataError(f"state: segment {name} is missing from the state store")
         return pa.py_buffer(b"".join(bytes(part) for part in parts))
 
-    def tidy(self, batch: int, needed: set[str]) -> None:
+    def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
         """Remove what this version no longer names: the store itself keeps its earlier versions."""
+        needed = manifest.needed(batch, -1)
         for key in [key for key in self._pieces.keys() if key[0] not in needed]:  # noqa: SIM118 - not a dict
             self._pieces.removeKey(key)
 
 
 def _publish(uri: str, name: str, content: dict[str, Any]) -> None:
-    system, root = _open(uri)
+    system, root = open_folder(uri)
     data = json.dumps(content).encode()
     if isinstance(system, pafs.LocalFileSystem):
         scratch = os.path.join(root, f".{name}.{os.getpid()}")
@@ -107,7 +110,7 @@ def _publish(uri: str, name: str, content: dict[str, Any]) -> None:
 
 def published(uri: str, name: str) -> list[str]:
     """Return the names that a bucket has said it needs."""
-    system, root = _open(uri)
+    system, root = open_folder(uri)
     try:
         with system.open_input_file(f"{root}/{name}") as file:
             return list(json.loads(file.read())["names"])

@@ -58,11 +58,9 @@ class Keeper:
             if line["kind"] == BAD:
                 refused.append(unpack(self._bytes(line)).slice(line["start"], line["count"]))
             else:
-                name = (
-                    line["segment"]
-                    if line["segment"] is not None
-                    else self._home.put(batch, pa.py_buffer(line["data"]))
-                )
+                name = line["segment"]
+                if name is None:
+                    name = self._home.put(batch, pa.py_buffer(line["data"]))
                 slices.append((name, int(line["start"]), int(line["count"])))
         found, late = bucket.take(self._read(slices), watermark)
         if self._spec.quarantine is not None:
@@ -71,7 +69,7 @@ class Keeper:
         if manifest.rows > max(LEAST_REPLAY, REPLAY * bucket.live()):
             manifest.rebase(self._home.put(batch, pa.py_buffer(bucket.save())), batch)
         manifest.renew()
-        self._home.tidy(batch, manifest.needed(batch, self._spec.retain))
+        self._home.tidy(batch, manifest, self._spec.retain)
         _warm[self._query, self._bucket] = (manifest.token, bucket)
         return manifest.to_bytes(), found, bucket
 

@@ -41,6 +41,8 @@ def is_sorted(table: pa.Table, keys: list[str]) -> bool:
     """Tell whether rows are in the order of some columns."""
     if table.num_rows < 2 or not keys:
         return True
+    if any(table.column(key).null_count for key in keys):
+        return False  # a comparison with nothing says nothing
     good: Any = None
     for key in reversed(keys):
         column = table.column(key)
@@ -101,4 +103,5 @@ def _constants(table: pa.Table) -> dict[str, Any]:
 
 def _row(table: pa.Table, keys: list[str], place: int) -> tuple[Any, ...]:
     constants = _constants(table)
-    return tuple(constants[key] if key in constants else table.column(key)[place].as_py() for key in keys)
+    values = [constants[key] if key in constants else table.column(key)[place].as_py() for key in keys]
+    return tuple((value is None, value) for value in values)  # nulls last, as Arrow sorts them

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from topwatch.spark.segments import _open
+from topwatch.spark.segments import open_folder
 
 
 def write_refused(uri: str, batch: int, bucket: int, parts: list[pa.Table]) -> None:
@@ -22,7 +22,7 @@ def write_refused(uri: str, batch: int, bucket: int, parts: list[pa.Table]) -> N
     table = pa.concat_tables(parts).append_column(
         "batch", pa.array([batch] * sum(p.num_rows for p in parts), pa.int64())
     )
-    system, root = _open(uri)
+    system, root = open_folder(uri)
     system.create_dir(root, recursive=True)
     name = f"part-{batch:010d}-{bucket}.parquet"
     if isinstance(system, pafs.LocalFileSystem):

@@ -49,11 +49,13 @@ def session(pipeline: Pipeline, master: str | None, conf: Mapping[str, str]) -> 
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = dict(SETTINGS)
+    local = (master or pipeline.spark.get("spark.master", LOCAL)).startswith("local")
+    if local:
+        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if not pipeline.by:
         settings["spark.sql.shuffle.partitions"] = "1"  # one window, one task
-    elif (master or LOCAL).startswith("local"):
+    elif local:
         settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
-        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     builder = SparkSession.builder
     # Under spark-submit the master is known already, and must not be overwritten.
     if master is not None or "spark.master" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):

@@ -42,7 +42,7 @@ class Folder:
         """Write a segment made in a micro-batch; return its name once it is safe."""
         name = f"{batch:010d}-{uuid.uuid4().hex}{SUFFIX}"
         head = MAGIC + struct.pack("<IQ", zlib.crc32(data), data.size)
-        system, root = _open(self.uri)
+        system, root = open_folder(self.uri)
         if isinstance(system, pafs.LocalFileSystem):
             os.makedirs(root, exist_ok=True)
             with open(os.path.join(root, name), "xb", buffering=0) as file:
@@ -59,7 +59,7 @@ class Folder:
 
     def read(self, name: str) -> pa.Buffer:
         """Return a segment's bytes; a missing or damaged one is an error that says which."""
-        system, root = _open(self.uri)
+        system, root = open_folder(self.uri)
         try:
             if isinstance(system, pafs.LocalFileSystem):
                 whole = pa.memory_map(os.path.join(root, name)).read_buffer()
@@ -84,13 +84,13 @@ class Folder:
 
     def names(self) -> list[str]:
         """Return the names of all segments, oldest micro-batch first."""
-        system, root = _open(self.uri)
+        system, root = open_folder(self.uri)
         found = system.get_file_info(pafs.FileSelector(root, allow_not_found=True))
         return sorted(info.base_name for info in found if info.base_name.endswith(SUFFIX))
 
     def drop(self, names: list[str]) -> None:
         """Remove segments; one that is gone already is no error."""
-        system, root = _open(self.uri)
+        system, root = open_folder(self.uri)
         for name in names:
             try:
                 system.delete_file(f"{root}/{name}")
@@ -116,7 +116,8 @@ def unpack(data: Any) -> pa.Table:
     return pa.ipc.open_stream(pa.py_buffer(data) if isinstance(data, bytes | memoryview) else data).read_all()
 
 
-def _open(uri: str) -> tuple[pafs.FileSystem, str]:
+def open_folder(uri: str) -> tuple[pafs.FileSystem, str]:
+    """Return the file system of a path or URI, and the path in it."""
     if "://" not in uri and not uri.startswith("file:"):
         return pafs.LocalFileSystem(), os.path.abspath(uri)
     system, root = pafs.FileSystem.from_uri(uri)
