@@ -49,7 +49,7 @@ def schema_of(schema: str | Mapping[str, str] | StructType, taken: Iterable[str]
 
     Its names are not ``taken``, be it in upper or in lower case.
 
-    >>> schema_of({"flow": "string", "net.bytes": "double"}).simpleString()
+    >>> schema_of({"flow": "string", "net.bytes": "double"}).simpleString()  # doctest: +SKIP
     'struct<flow:string,net.bytes:double>'
     """
     if isinstance(schema, Mapping):
