@@ -48,15 +48,16 @@ def test_each_group_is_as_a_monitor_of_its_own(rng: np.random.Generator, timed: 
     start = 0
     while start < count:
         stop = min(count, start + int(rng.integers(1, 300)))
-        order = start + np.argsort(group[start:stop], kind="stable")
-        first = np.flatnonzero(np.diff(group[order], prepend=-1))
-        row_of |= {fleet.tick + 1 + i: int(row) for i, row in enumerate(order)}
-        found = fleet.push(
-            group[order][first],
-            np.append(first, order.size),
-            np.ascontiguousarray(values[:, order]),
-            time[order] if timed else np.empty(0, np.int64),
+        tick = fleet.tick + 1
+        order, found = fleet.push(
+            group[start:stop],
+            np.ascontiguousarray(values[:, start:stop]),
+            time[start:stop] if timed else np.empty(0, np.int64),
         )
+        order = start + order
+        assert order.tolist() == (start + np.argsort(group[start:stop], kind="stable")).tolist()
+        first = np.flatnonzero(np.diff(group[order], prepend=-1))
+        row_of |= {tick + i: int(row) for i, row in enumerate(order)}
         wanted = []
         for one in group[order][first].tolist():
             if one not in monitors:
@@ -84,12 +85,16 @@ def spelled(found: Reported, row_of: dict[int, int]) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_rings_grow_and_pools_move(rng: np.random.Generator) -> None:
+def test_windows_grow_and_pages_come_back(rng: np.random.Generator) -> None:
     fleet = Fleet([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, 10_000, 0, 1)
     total = 0
     for turn in range(6):
         count = 40 * 3**turn
         total += count
-        bounds = np.array([0, count // 2, count])
-        fleet.push(np.array([0, 5]), bounds, rng.random((1, count)), np.empty(0, np.int64))
+        fleet.push(np.repeat([0, 5], count // 2), rng.random((1, count)), np.empty(0, np.int64))
         assert fleet.live() == fleet.live_ticks().size == total, "no window is full yet"
+        fleet._check()
+    for _ in range(20):
+        fleet.push(rng.choice([0, 5, 7], 3_000), rng.random((1, 3_000)), np.empty(0, np.int64))
+        fleet._check()
+    assert fleet.pages.free[2] * 32 < 1.2 * 30_000 + 3_000, "pages of rows that are gone are used again"

@@ -1,7 +1,7 @@
-"""The loop over many small windows: each group of rows has a ring, runs and answers of its own, in shared pools.
+"""The loop over many windows: each group of rows has a window, runs and answers of its own, in shared pools.
 
-A group is a slice of every pool, and the loop over its rows is the one that a single window has. So ten thousand
-groups cost ten thousand turns of a compiled loop and no Python object.
+A group's rows are taken query by query, in blocks, so that what a query keeps for a group is fetched once per block and
+not once per row. Ten thousand groups cost ten thousand turns of a compiled loop and no Python object.
 """
 
 from __future__ import annotations
@@ -10,41 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.compile import ZERO, inlined, inner, kernel
-from topwatch.kernels.drive import drive
-from topwatch.kernels.report import Answers
-from topwatch.kernels.route import Index
-from topwatch.kernels.rows import Log, Rows, Step
+from topwatch.kernels.compile import ZERO, fetch, inlined, inner, kernel, leaf
+from topwatch.kernels.pages import PAGE, Arrivals, Pages, append, fill_by_pages, let_go
+from topwatch.kernels.report import Answers, report
+from topwatch.kernels.rows import Log, Rows, with_room
 from topwatch.kernels.runs import Runs
-from topwatch.kernels.scoring import Floats, Ints, Queries
-from topwatch.kernels.select import fill_by_scan
+from topwatch.kernels.scoring import BLOCK, LINEAR, Floats, Ints, Queries, count_run, inside, score_run
+from topwatch.kernels.upkeep import admit, expire
 
 
-class Rings(NamedTuple):
-    """The windows of all groups. A group's ring has ``mask`` + 1 slots from ``first`` on, a power of two."""
-
-    first: Ints
-    mask: Ints
-    head: Ints  # first live ordinal at the last judgement
-    end: Ints  # ordinal of the last row
-    judged: Ints  # ordinal of the last row that a judgement has seen
-    values: Floats  # a ring's columns one after the other, from ``first`` times their number on
-    seq: Ints
-    tick: Ints  # number of the row among those of all groups
-    time: Ints  # nanoseconds; empty in windows of a number of rows
-
-
-class Arrivals(NamedTuple):
-    """Rows sorted by group: those of ``group[i]`` lie from ``start[i]`` to ``start[i + 1]``."""
-
-    group: Ints
-    start: Ints
-    columns: Floats  # (columns, rows)
-    tick: Ints
-    time: Ints
-
-
-class Reach(NamedTuple):
+class Span(NamedTuple):
     """How far windows reach, and how often they are judged."""
 
     rows: int  # 0: by time
@@ -52,166 +27,298 @@ class Reach(NamedTuple):
     every: int
 
 
+class Turns(NamedTuple):
+    """The judgements of one group in a batch."""
+
+    at: Ints  # ordinal of the last row
+    taken: Ints  # rows of the batch before it
+    heads: Ints  # tick of the first live row: at the judgement before the batch, then per judgement
+
+
+class Block(NamedTuple):
+    """Rows of one group, and the judgements that they bring: both from a first one to before a last one."""
+
+    group: int
+    base: int  # first row of the group in the batch
+    start: int
+    stop: int
+    turn: int
+    last: int
+    every: int
+
+
 @kernel
 def drive_all(
-    rings: Rings,
+    pages: Pages,
     arrivals: Arrivals,
-    reach: Reach,
+    span: Span,
     table: Queries,
     runs: Runs,
     answers: Answers,
-    none: Index,
+    none: Rows,
     log: Log,
-    counters: Ints,
 ) -> tuple[Log, Ints]:
-    """Take in rows; return the log, and where each group's part of it ends. Rings must have room."""
+    """Take in rows; return the log, and where each group's part of it ends. There must be free pages."""
     groups = len(arrivals.group)
     ends = np.empty(groups, np.int64)
     most = ZERO
     for i in range(groups):
         most = max(most, arrivals.start[i + 1] - arrivals.start[i])
-    slots = np.empty(most, np.int64)
-    at = np.empty(most, np.int64)
-    count = np.empty(most, np.int64)
-    heads = np.empty(most + 1, np.int64)
-    nothing = np.empty(0, np.int64)
-    size = len(table.k)
+    turns = Turns(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most + 1, np.int64))
+    places = np.empty(BLOCK + 1, np.int64)
+    place = np.empty(3, np.int64)
+    here = np.empty(2, np.int64)  # row and judgement at which a query stands when the log is full
+    follow = np.empty(0, np.int64)
     for i in range(groups):
         g = arrivals.group[i]
-        n = arrivals.start[i + 1] - arrivals.start[i]
-        before = rings.end[g]
-        _write(rings, arrivals, i, slots)
-        judgements = _plan(rings, reach, g, before, n, at, count, heads)
-        rows = _ring(rings, g, arrivals.columns.shape[0])
-        mine = slice(g * size, (g + 1) * size)
-        step = Step(
-            slots[:n], nothing, at[:judgements], at[:judgements], count[:judgements], heads[: judgements + 1], nothing
-        )
-        log, _ = drive(rows, table, _runs(runs, mine), _answers(answers, mine), none, step, log, counters)
-        if judgements > 0:
-            rings.head[g] = heads[judgements]
-            rings.judged[g] = at[judgements - 1]
-        # A row is known by its tick from here on: its slot is its group's own.
-        for line in range(ends[i - 1] if i > 0 else 0, log.size[0]):
-            log.what[line, 3] = rings.tick[rings.first[g] + log.what[line, 3]]
+        if i + 1 < groups:
+            _ask_for(pages, runs, answers, arrivals.group[i + 1], len(table.k))
+        append(pages, arrivals, i, follow)
+        judgements = _plan(pages, arrivals, span, i, turns, place)
+        start = arrivals.start[i]
+        stop = arrivals.start[i + 1]
+        j = ZERO
+        while start < stop:
+            behind = min(stop, start + BLOCK)
+            j_end = j
+            while j_end < judgements and turns.taken[j_end] <= behind - arrivals.start[i]:
+                j_end += 1
+            before = log.size[0]
+            q = ZERO
+            here[0] = start
+            here[1] = j
+            while q < len(table.k):
+                block = Block(g, arrivals.start[i], start, behind, j, j_end, span.every)
+                q = _serve_block(pages, arrivals, turns, table, runs, answers, none, log, block, q, here)
+                if q < len(table.k):
+                    log = with_room(log, 2 * table.k[q])
+            if log.size[0] > before + 1 and j_end > j + 1:
+                _by_judgement(log, before, turns.at[j], span.every, places[: j_end - j + 1])
+            start = behind
+            j = j_end
+        let_go(pages, g, place[0], place[1], place[2])
         ends[i] = log.size[0]
     return log, ends
 
 
-@inner
-def _ring(rings: Rings, g: int, columns: int) -> Rows:
-    first = rings.first[g]
-    size = rings.mask[g] + 1
-    values = rings.values[first * columns : (first + size) * columns].reshape((columns, size))
-    seq = rings.seq[first : first + size]
-    return Rows(values, seq, seq[:0], seq[:0], True, rings.mask[g])
+@inlined
+def _ask_for(pages: Pages, runs: Runs, answers: Answers, g: int, queries: int) -> None:
+    """Fetch what the next group has, which lies anywhere in memory, while the one before it is served."""
+    a = g * queries
+    b = a + queries - 1
+    for place in range(runs.first[a], runs.first[b] + runs.room[b], 8):
+        fetch(runs.key, place)
+        fetch(runs.seq, place)
+    for place in range(answers.first[a], answers.first[b] + 8, 8):
+        fetch(answers.key, place)
+        fetch(answers.seq, place)
+    for place in range(a, b + 8, 8):
+        fetch(runs.size, place)
+        fetch(runs.bar, place)
+        fetch(runs.whole, place)
+        fetch(runs.oldest, place)
+        fetch(answers.size, place)
+        fetch(answers.stale, place)
+    fetch(pages.after, max(ZERO, pages.last[g]))
+
+
+@leaf
+def _serve_block(
+    pages: Pages,
+    arrivals: Arrivals,
+    turns: Turns,
+    table: Queries,
+    runs: Runs,
+    answers: Answers,
+    none: Rows,
+    log: Log,
+    block: Block,
+    q: int,
+    here: Ints,
+) -> int:
+    """Take a block of rows query by query; return the query for which the log has no room, or their number."""
+    queries = len(table.k)
+    g = block.group
+    base = block.base
+    start = block.start
+    behind = block.stop
+    j_start = block.turn
+    j_end = block.last
+    size = behind - start
+    while q < queries:
+        run = g * queries + q
+        k = table.k[q]
+        fresh = here[0] == start and here[1] == j_start
+        if k == 0:
+            q += 1
+            continue
+        out = table.keys[:size]
+        hits = count_run(table, q, arrivals.columns, start, runs.bar[run], out) if fresh else ZERO + 1
+        due = runs.oldest[run] < turns.heads[j_end] or (answers.stale[run] == 1 and j_end > j_start)
+        if hits == 0 and not due:
+            q += 1
+            continue
+        if not fresh or (table.kind[q] == LINEAR and table.terms[q] <= 4):
+            score_run(table, q, arrivals.columns, start, out)
+        row = here[0]
+        j = here[1]
+        full = False
+        while True:
+            if answers.stale[run] == 0 and runs.oldest[run] >= turns.heads[j_end]:
+                # Nothing happens before the next row that reaches the bar.
+                while row < behind and not out[row - start] >= runs.bar[run]:
+                    row += 1
+                if row == behind:
+                    break
+                if j < j_end:
+                    j = min(j_end, max(j, j_start + -(-(row + 1 - base - turns.taken[j_start]) // block.every)))
+            until = min(behind, base + turns.taken[j]) if j < j_end else behind
+            while row < until:
+                key = out[row - start]
+                if key >= runs.bar[run] and inside(table, q, arrivals.columns, row):
+                    rank = admit(runs, run, k, key, arrivals.tick + row, ZERO, turns.heads[j])
+                    if rank < k:
+                        answers.stale[run] = 1
+                row += 1
+            if j == j_end:
+                break
+            head = turns.heads[j + 1]
+            if runs.oldest[run] < head and expire(runs, run, k, head) < k:
+                answers.stale[run] = 1
+            if answers.stale[run] == 1:
+                if log.size[0] + 2 * k > len(log.key):
+                    full = True
+                    break
+                if runs.size[run] < k and runs.whole[run] == 0:
+                    # This may lower the bar: rows behind are compared with the new one.
+                    _fill(table, q, pages, g, head, arrivals.tick + row - 1, runs, run)
+                    score_run(table, q, arrivals.columns, start, out)
+                line = log.size[0]
+                report(answers, runs, none, run, k, turns.at[j], log)
+                while line < log.size[0]:
+                    log.what[line, 1] = q
+                    line += 1
+            j += 1
+        if full:
+            here[0] = row
+            here[1] = j
+            return q
+        here[0] = start
+        here[1] = j_start
+        q += 1
+    return q
+
+
+@leaf
+def _fill(table: Queries, q: int, pages: Pages, g: int, head: int, moment: int, runs: Runs, run: int) -> None:
+    fill_by_pages(table, q, pages, g, head, moment, runs, run)
 
 
 @inlined
-def _write(rings: Rings, arrivals: Arrivals, i: int, slots: Ints) -> None:
-    """Write a group's rows behind its others; note their slots."""
+def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, place: Ints) -> int:
+    """Say when a group is judged and which row is the first live one then; return how often.
+
+    ``place`` is where its window begins after that: page, place in it, rows held.
+    """
     g = arrivals.group[i]
-    columns = arrivals.columns.shape[0]
-    first = rings.first[g]
-    size = rings.mask[g] + 1
-    start = arrivals.start[i]
-    for r in range(arrivals.start[i + 1] - start):
-        ordinal = rings.end[g] + 1 + r
-        slot = ordinal & rings.mask[g]
-        slots[r] = slot
-        for c in range(columns):
-            rings.values[first * columns + c * size + slot] = arrivals.columns[c, start + r]
-        rings.seq[first + slot] = ordinal
-        rings.tick[first + slot] = arrivals.tick[start + r]
-        if len(rings.time) > 0:
-            rings.time[first + slot] = arrivals.time[start + r]
-    rings.end[g] += arrivals.start[i + 1] - start
-
-
-@inlined
-def _plan(rings: Rings, reach: Reach, g: int, before: int, n: int, at: Ints, count: Ints, heads: Ints) -> int:
-    """Say when a group is judged, and which row is the first live one then; return how often."""
-    head = rings.head[g]
-    heads[0] = head
-    judgements = 0
-    ordinal = before + reach.every - before % reach.every
+    n = arrivals.start[i + 1] - arrivals.start[i]
+    before = pages.end[g] - n
+    page = pages.first[g]
+    gone = pages.gone[g]
+    held = pages.held[g]  # from here to the last row
+    turns.heads[0] = pages.tick[page, gone]
+    judgements = ZERO
+    ordinal = before + span.every - before % span.every
     while ordinal <= before + n:
-        if reach.rows > 0:
-            head = max(head, ordinal - reach.rows + 1)
+        if span.rows > 0:
+            behind = pages.end[g] - ordinal  # rows that come after the judgement
+            steps = max(ZERO, held - behind - span.rows)
+            held -= steps
+            gone += steps
+            while gone >= PAGE:
+                gone -= PAGE
+                page = pages.after[page]
         else:
-            oldest = rings.time[rings.first[g] + (ordinal & rings.mask[g])] - reach.span
-            while rings.time[rings.first[g] + (head & rings.mask[g])] <= oldest:
-                head += 1
-        at[judgements] = ordinal
-        count[judgements] = ordinal - before
+            oldest = arrivals.time[arrivals.start[i] + ordinal - before - 1] - span.span
+            while pages.time[page, gone] <= oldest:
+                held -= 1
+                gone += 1
+                if gone == PAGE:
+                    gone = ZERO
+                    page = pages.after[page]
+        turns.at[judgements] = ordinal
+        turns.taken[judgements] = ordinal - before
         judgements += 1
-        heads[judgements] = head
-        ordinal += reach.every
+        turns.heads[judgements] = pages.tick[page, gone]
+        ordinal += span.every
+    place[0] = page
+    place[1] = gone
+    place[2] = held
     return judgements
 
 
 @inner
-def _runs(runs: Runs, mine: slice) -> Runs:
-    return Runs(
-        runs.first[mine],
-        runs.room[mine],
-        runs.limit[mine],
-        runs.target[mine],
-        runs.size[mine],
-        runs.bar[mine],
-        runs.whole[mine],
-        runs.oldest[mine],
-        runs.key,
-        runs.seq,
-        runs.slot,
-        runs.beaten,
-        runs.banded,
-        runs.loose,
-    )
-
-
-@inner
-def _answers(answers: Answers, mine: slice) -> Answers:
-    return Answers(answers.first[mine], answers.size[mine], answers.key, answers.seq, answers.slot, answers.stale[mine])
+def _by_judgement(log: Log, start: int, first: int, every: int, places: Ints) -> None:
+    """Sort the log's lines from ``start`` on by judgement; those of one stay in the order of their queries."""
+    n = log.size[0] - start
+    what = log.what[start : start + n].copy()
+    keys = log.key[start : start + n].copy()
+    places[:] = 0
+    for line in range(n):
+        places[(what[line, 0] - first) // every + 1] += 1
+    for t in range(1, len(places)):
+        places[t] += places[t - 1]
+    for line in range(n):
+        t = (what[line, 0] - first) // every
+        to = start + places[t]
+        places[t] += 1
+        log.key[to] = keys[line]
+        for c in range(4):
+            log.what[to, c] = what[line, c]
 
 
 @kernel
-def move_rings(old: Rings, new: Rings, groups: Ints, columns: int) -> None:
-    """Copy the rows of some groups to their rings in other places, as many at once as lie together in both."""
-    for g in groups:
-        size = old.mask[g] + 1
-        larger = new.mask[g] + 1
-        ordinal = old.head[g]
-        while ordinal <= old.end[g]:
-            a = ordinal & old.mask[g]
-            b = ordinal & new.mask[g]
-            n = min(min(size - a, larger - b), old.end[g] + 1 - ordinal)
-            for c in range(columns):
-                start = old.first[g] * columns + c * size + a
-                place = new.first[g] * columns + c * larger + b
-                new.values[place : place + n] = old.values[start : start + n]
-            start = old.first[g] + a
-            place = new.first[g] + b
-            new.seq[place : place + n] = old.seq[start : start + n]
-            new.tick[place : place + n] = old.tick[start : start + n]
-            if len(old.time) > 0:
-                new.time[place : place + n] = old.time[start : start + n]
-            ordinal += n
-
-
-@kernel
-def refill(rings: Rings, arrivals: Arrivals, table: Queries, runs: Runs) -> None:
-    """Write saved rows into their rings and fill all runs from them."""
-    size = len(table.k)
-    most = ZERO
-    for i in range(len(arrivals.group)):
-        most = max(most, arrivals.start[i + 1] - arrivals.start[i])
-    slots = np.empty(most, np.int64)
+def refill(pages: Pages, arrivals: Arrivals, ticks: Ints, table: Queries, runs: Runs) -> None:
+    """Write saved rows into their windows and fill all runs from them."""
     for i in range(len(arrivals.group)):
         g = arrivals.group[i]
-        _write(rings, arrivals, i, slots)
-        rows = _ring(rings, g, arrivals.columns.shape[0])
-        mine = _runs(runs, slice(g * size, (g + 1) * size))
-        for q in range(size):
+        append(pages, arrivals, i, ticks)
+        for q in range(len(table.k)):
             if table.k[q] != 0:
-                fill_by_scan(table, q, rows, rings.head[g], rings.end[g], mine)
+                last = ticks[arrivals.start[i + 1] - 1]
+                _fill(table, q, pages, g, ticks[arrivals.start[i]], last, runs, g * len(table.k) + q)
+
+
+@kernel
+def by_group(group: Ints, groups: int, columns: Floats, time: Ints) -> tuple[Ints, Ints, Ints, Floats, Ints]:
+    """Sort rows by group, those of one staying in order: return the order, the groups, their starts, the rows."""
+    n = len(group)
+    place = np.zeros(groups + 1, np.int64)
+    for r in range(n):
+        place[group[r] + 1] += 1
+    some = ZERO
+    for g in range(groups):
+        some += int(place[g + 1] > 0)
+    found = np.empty(some, np.int64)
+    start = np.empty(some + 1, np.int64)
+    start[some] = n
+    some = ZERO
+    for g in range(groups):
+        if place[g + 1] > 0:
+            found[some] = g
+            start[some] = place[g]
+            some += 1
+        place[g + 1] += place[g]
+    order = np.empty(n, np.int64)
+    for r in range(n):
+        g = group[r]
+        order[place[g]] = r
+        place[g] += 1
+    sorted_columns = np.empty(columns.shape, np.float64)
+    for c in range(columns.shape[0]):
+        for r in range(n):
+            sorted_columns[c, r] = columns[c, order[r]]
+    times = np.empty(len(time), np.int64)
+    for r in range(len(time)):
+        times[r] = time[order[r]]
+    return order, found, start, sorted_columns, times

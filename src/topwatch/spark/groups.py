@@ -134,17 +134,13 @@ class FleetGroups:
                 late, table = table.filter(pa.array(behind)), table.filter(pa.array(~behind))
                 group, times = group[~behind], times[~behind]
             np.maximum.at(self._now, group, times)
-        order = np.argsort(group, kind="stable")
-        group = group[order]
-        starts = np.flatnonzero(np.diff(group, prepend=-1))
         columns = np.empty((len(self._spec.columns), group.size))
         for place, name in enumerate(self._spec.columns):
-            columns[place] = table.column(name).to_numpy()[order]
+            columns[place] = table.column(name).to_numpy()
         timed = isinstance(self._spec.window, LastTime)
-        self._ids.write(self._fleet.tick + 1, table.column(self._spec.id).combine_chunks().take(pa.array(order)))
-        found = self._fleet.push(
-            group[starts], np.append(starts, group.size), columns, times[order] if timed else np.empty(0, np.int64)
-        )
+        first = self._fleet.tick + 1
+        order, found = self._fleet.push(group, columns, times if timed else np.empty(0, np.int64))
+        self._ids.write(first, table.column(self._spec.id).combine_chunks().take(pa.array(order)))
         names = [str(query.name) for query in self._spec.queries]
         ids = self._ids.read(found.tick) if found.at.size else None
         self._ids.tidy(self._fleet)
@@ -217,15 +213,25 @@ class FleetGroups:
 
 def _coded(table: pa.Table, by: tuple[str, ...]) -> tuple[np.ndarray, list[Key]]:
     """Return the code of each row's group, and the groups in the order of their codes."""
-    codes = np.zeros(table.num_rows, np.int64)
+    codes: np.ndarray | None = None
+    keys: list[Key] = []
     for name in by:
-        encoded = table.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
-        if isinstance(encoded, pa.ChunkedArray):
-            encoded = encoded.combine_chunks()
-        codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy()
-    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-    rows = pa.array(first)
-    return codes, list(zip(*(table.column(name).take(rows).to_pylist() for name in by), strict=True))
+        encoded = _encoded(table.column(name))
+        values, mine = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+        if codes is None:
+            codes, keys = mine, [(value,) for value in values]
+        else:
+            pairs = _encoded(pa.array(codes * len(values) + mine))
+            codes = pairs.indices.to_numpy()
+            keys = [(*keys[pair // len(values)], values[pair % len(values)]) for pair in pairs.dictionary.to_pylist()]
+    assert codes is not None, "no column to group by"
+    return codes, keys
+
+
+def _encoded(values: Any) -> pa.DictionaryArray:
+    """Number the distinct values in the order they come, null as one of them."""
+    found = values.dictionary_encode(null_encoding="encode")
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def _parts(table: pa.Table, by: tuple[str, ...]) -> list[tuple[Key, pa.Table]]:

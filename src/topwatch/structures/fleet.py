@@ -11,17 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.fleet import Arrivals, Reach, Rings, drive_all, move_rings, refill
+from topwatch.kernels.fleet import Span, by_group, drive_all, refill
+from topwatch.kernels.pages import PAGE, Arrivals, Pages, gather
 from topwatch.kernels.report import Answers
-from topwatch.kernels.rows import Log
+from topwatch.kernels.rows import Log, Rows
 from topwatch.kernels.runs import FAR, Runs
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import Query
-from topwatch.structures.grid import unindexed
 from topwatch.structures.ids import ArrowIds, Values
 from topwatch.structures.table import QueryTable
 
-SMALLEST = 16  # slots of a ring
 _NONE = np.empty(0, np.int64)
 
 
@@ -61,40 +60,37 @@ class Fleet:
             self.table.add(query, column_of)
         self._signs = np.array([-1.0 if query.score.smaller_is_better else 1.0 for query in queries])
         self._columns = len(column_of)
-        self._reach = Reach(rows, span, every)
+        self._span = Span(rows, span, every)
         k = self.table.arrays.k
         if rows:
             np.minimum(k, rows, out=k)
-        self._target = np.where(k > 0, 2 * k + 4, 0)
-        self._limit = np.where(k > 0, 3 * k + 8, 0)
-        self._room = np.where(k > 0, 4 * k + 12, 0)
+        self._target = np.where(k > 0, k + 4 + k // 4, 0)
+        self._limit = self._room = np.where(k > 0, k + 10 + k // 2, 0)
         self.groups = 0
         self.tick = 0
-        self.counters = np.zeros(8, np.int64)
-        self.rings = self._new_rings(0, 0)
-        self._used = 0  # slots of the pool that rings have, or had
+        self.pages = self._new_pages()
         self.runs, self.answers = self._new_runs(0)
+        # Rows are known by their ticks: a place in an imagined window that has one for each.
+        self._rows = Rows(np.empty((0, 0)), _NONE, _NONE, _NONE, True, -1)
 
-    def push(self, group: Ints, start: Ints, columns: Floats, time: Ints) -> Reported:
-        """Take in rows sorted by group; their ticks go on from the last ones."""
+    def push(self, group: Ints, columns: Floats, time: Ints) -> tuple[Ints, Reported]:
+        """Take in rows, each of a group; return the order in which they got their ticks, and what changed."""
         self._admit(int(group.max()) + 1 if group.size else 0)
-        self._make_room(group, np.diff(start))
-        count = columns.shape[1]
-        ticks = np.arange(self.tick + 1, self.tick + count + 1)
-        self.tick += count
-        log = Log(np.empty((256, 4), np.int64), np.empty(256), np.zeros(1, np.int64))
+        order, found, start, columns, time = by_group(group, self.groups, columns, time)
+        self._make_room(found, np.diff(start))
+        log = Log(np.empty((1024, 4), np.int64), np.empty(1024), np.zeros(1, np.int64))
         log, ends = drive_all(
-            self.rings,
-            Arrivals(group, start, columns, ticks, time),
-            self._reach,
+            self.pages,
+            Arrivals(found, start, columns, self.tick + 1, time),
+            self._span,
             self.table.arrays,
             self.runs,
             self.answers,
-            unindexed(self.table.places),
+            self._rows,
             log,
-            self.counters,
         )
-        return self._reported(log, group, ends)
+        self.tick += order.size
+        return order, self._reported(log, found, ends)
 
     def _reported(self, log: Log, group: Ints, ends: Ints) -> Reported:
         n = int(log.size[0])
@@ -105,41 +101,69 @@ class Fleet:
 
     def live(self) -> int:
         """How many rows the windows hold."""
-        return int((self.rings.end - self.rings.head + 1)[: self.groups].sum())
+        return int(self.pages.held[: self.groups].sum())
 
     def live_ticks(self) -> Ints:
         """Return the ticks of all rows held, sorted."""
-        return np.sort(self.rings.tick[self._places()])
+        return np.sort(self._gathered()[1])
 
     def lines(self) -> Iterator[tuple[int, int, Ints, Floats]]:
         """Yield each group's answer to each query: group, place of the query, ticks and scores, best first."""
-        a, r = self.answers, self.rings
         for group in range(self.groups):
             for place in range(self._signs.size):
-                number = group * self.table.places + place
-                part = slice(a.first[number], a.first[number] + a.size[number])
-                ticks = r.tick[r.first[group] + (a.seq[part] & r.mask[group])]
-                yield group, place, ticks, a.key[part] * self._signs[place]
+                yield group, place, *self.answer(group, place)
 
-    def _places(self) -> Ints:
-        """Return the places of all rows held: group by group, oldest first."""
-        r, g = self.rings, self.groups
-        count = (r.end - r.head + 1)[:g]
-        owner = np.repeat(np.arange(g), count)
-        ordinal = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + r.head[owner]
-        places: Ints = r.first[owner] + (ordinal & r.mask[owner])
-        return places
+    def answer(self, group: int, place: int) -> tuple[Ints, Floats]:
+        """Return what was last reported for a group and a query: ticks and scores, best first."""
+        number = group * self.table.places + place
+        first = self.answers.first[number]
+        part = slice(first, first + self.answers.size[number])
+        return self.answers.seq[part], self.answers.key[part] * self._signs[place]
+
+    def bytes(self) -> int:
+        """Size of the arrays."""
+        arrays = (*self.pages, *self.runs[:-2], *self.answers)
+        return int(sum(array.nbytes for array in arrays))
+
+    def _gathered(self) -> tuple[Floats, Ints, Ints]:
+        """Return all rows held, group by group: columns, ticks, times."""
+        n = self.live()
+        columns, ticks = np.empty((self._columns, n)), np.empty(n, np.int64)
+        times = np.empty(0 if self._span.rows else n, np.int64)
+        gather(self.pages, self.groups, columns, ticks, times)
+        return columns, ticks, times
+
+    def _check(self) -> None:
+        """Assert the invariants: chains hold what they count, and every page is in a chain or free, once."""
+        p = self.pages
+        seen: list[int] = []
+        for g in range(self.groups):
+            page, chain = int(p.first[g]), []
+            while page >= 0:
+                chain.append(page)
+                page = int(p.after[page])
+            assert not chain or chain[-1] == p.last[g]
+            held = PAGE * (len(chain) - 1) + p.fill[g] - p.gone[g] if chain else 0
+            assert held == p.held[g] <= p.end[g]
+            assert not self._span.rows or self._span.every > 1 or held <= self._span.rows
+            seen += chain
+        page = int(p.free[0])
+        while page >= 0:
+            seen.append(page)
+            page = int(p.after[page])
+        assert sorted(seen) == list(range(p.free[2])), "a page is lost, or in two chains"
+        assert np.all(np.diff(self.live_ticks()) > 0)
 
     # ---- room
 
     def _admit(self, groups: int) -> None:
         """Make room for more groups."""
-        if groups > self.rings.first.size:
-            size = max(groups, 2 * self.rings.first.size, 64)
-            rings = self._new_rings(size, 0)
-            _copy(self.rings[:5], rings[:5])
-            old = self.rings
-            self.rings = rings._replace(values=old.values, seq=old.seq, tick=old.tick, time=old.time)
+        had = self.pages.first.size
+        if groups > had:
+            size = max(groups, 2 * had, 64)
+            for array, fill in zip(self.pages[:6], (-1, -1, 0, 0, 0, 0), strict=True):
+                array.resize(size, refcheck=False)
+                array[had:] = fill
             runs, answers = self._new_runs(size)
             _copy(self.runs[:-2], runs[:-2])
             _copy(self.answers, answers)
@@ -147,45 +171,25 @@ class Fleet:
         self.groups = max(self.groups, groups)
 
     def _make_room(self, group: Ints, count: Ints) -> None:
-        """Give larger rings to groups whose rows would not fit."""
-        r = self.rings
-        needed = r.end[group] - r.head[group] + 1 + count
-        tight = needed > r.mask[group] + 1
-        if not tight.any():
-            return
-        moving = group[tight]
-        size = np.maximum(SMALLEST, 2 ** np.ceil(np.log2(1.5 * needed[tight])).astype(np.int64))
-        if self._used + size.sum() > r.seq.size:
-            # A new pool, in which every ring has its place anew.
-            sizes = np.where(r.mask >= 0, r.mask + 1, 0)[: self.groups]
-            sizes[moving] = size
-            self._move(np.flatnonzero(sizes), sizes[sizes > 0], int(1.5 * sizes.sum()) + 1024, 0)
-        else:
-            self._move(moving, size, 0, self._used)
+        """Let there be free pages for more rows of some groups."""
+        p = self.pages
+        inside = np.where(p.last[group] >= 0, PAGE - p.fill[group], 0)
+        needed = int((-(np.minimum(0, inside - count) // PAGE)).sum())
+        has = p.after.size
+        if p.free[2] + needed - p.free[1] > has:
+            size = max(int(p.free[2]) + needed, has + has // 4 + 64)
+            # In place where the system can: large blocks are mapped to larger ones, and nothing is copied.
+            p.after.resize(size, refcheck=False)
+            p.values.resize((size, self._columns, PAGE), refcheck=False)
+            p.tick.resize((size, PAGE), refcheck=False)
+            if not self._span.rows:
+                p.time.resize((size, PAGE), refcheck=False)
 
-    def _move(self, groups: Ints, sizes: Ints, pool: int, used: int) -> None:
-        """Move rings to places from ``used`` on, in a new pool of a size or (0) in the same one."""
-        old = self.rings
-        first, mask = old.first.copy(), old.mask.copy()
-        first[groups] = used + np.cumsum(sizes) - sizes
-        mask[groups] = sizes - 1
-        new = old._replace(first=first, mask=mask)
-        if pool:
-            values, seq, tick, time = self._new_pool(pool)
-            new = new._replace(values=values, seq=seq, tick=tick, time=time)
-        move_rings(old, new, groups, self._columns)
-        self.rings, self._used = new, used + int(sizes.sum())
-
-    def _new_rings(self, groups: int, pool: int) -> Rings:
-        def ints(fill: int) -> Ints:
-            return np.full(groups, fill, np.int64)
-
-        values, seq, tick, time = self._new_pool(pool)
-        return Rings(ints(0), ints(-1), ints(1), ints(0), ints(0), values, seq, tick, time)
-
-    def _new_pool(self, size: int) -> tuple[Floats, Ints, Ints, Ints]:
-        time = np.empty(0 if self._reach.rows else size, np.int64)
-        return np.empty(size * self._columns), np.empty(size, np.int64), np.empty(size, np.int64), time
+    def _new_pages(self) -> Pages:
+        first, last, gone, fill, held, end, after = (np.empty(0, np.int64) for _ in range(7))
+        values = np.empty((0, self._columns, PAGE))
+        tick, time = np.empty((0, PAGE), np.int64), np.empty((0, PAGE), np.int64)
+        return Pages(first, last, gone, fill, held, end, after, values, tick, time, free=np.array([-1, 0, 0]))
 
     def _new_runs(self, groups: int) -> tuple[Runs, Answers]:
         places = np.where(self._room > 0, self._room + 1, 0)
@@ -225,44 +229,38 @@ class Fleet:
 
     def save(self) -> dict[str, np.ndarray]:
         """Return the state as arrays: rows group by group, and what was last reported."""
-        r, g = self.rings, self.groups
-        places = self._places()
-        count = (r.end - r.head + 1)[:g]
-        owner = np.repeat(np.arange(g), count)
-        size = r.mask[owner] + 1
-        start = r.first[owner] * self._columns + (places - r.first[owner])
-        queries = g * self.table.places
+        g = self.groups
+        columns, ticks, times = self._gathered()
+        kept = g * int(self.table.arrays.k.sum())
         return {
             "tick": np.array([self.tick]),
-            "head": r.head[:g],
-            "end": r.end[:g],
-            "judged": r.judged[:g],
-            "columns": np.stack([r.values[start + c * size] for c in range(self._columns)]),
-            "ticks": r.tick[places],
-            "times": r.time[places] if r.time.size else _NONE,
-            "answer sizes": self.answers.size[:queries],
-            "answer keys": self.answers.key[: g * int(self.table.arrays.k.sum())],
-            "answer seqs": self.answers.seq[: g * int(self.table.arrays.k.sum())],
+            "count": self.pages.held[:g],
+            "end": self.pages.end[:g],
+            "columns": columns,
+            "ticks": ticks,
+            "times": times,
+            "answer sizes": self.answers.size[: g * self.table.places],
+            "answer keys": self.answers.key[:kept],
+            "answer seqs": self.answers.seq[:kept],
+            "stale": self.answers.stale[: g * self.table.places],
         }
 
     def load(self, saved: Mapping[str, np.ndarray]) -> None:
         """Undo :meth:`save`, in a fleet that is new; runs are filled from the rows."""
-        head, end = saved["head"], saved["end"]
-        g = head.size
-        self._admit(g)
+        count, end = saved["count"], saved["end"]
+        self._admit(count.size)
         self.tick = int(saved["tick"][0])
-        r = self.rings
-        r.head[:g], r.end[:g], r.judged[:g] = head, head - 1, saved["judged"]
-        count = end - head + 1
         busy = np.flatnonzero(count)
         start = np.concatenate([[0], np.cumsum(count[busy])])
         self._make_room(busy, count[busy])
-        arrivals = Arrivals(busy, start, np.ascontiguousarray(saved["columns"]), saved["ticks"], saved["times"])
-        refill(self.rings, arrivals, self.table.arrays, self.runs)
+        arrivals = Arrivals(busy, start, np.ascontiguousarray(saved["columns"]), 0, saved["times"])
+        refill(self.pages, arrivals, saved["ticks"], self.table.arrays, self.runs)
+        self.pages.end[: end.size] = end
         a = self.answers
         a.size[: saved["answer sizes"].size] = saved["answer sizes"]
         a.key[: saved["answer keys"].size] = saved["answer keys"]
         a.seq[: saved["answer seqs"].size] = saved["answer seqs"]
+        a.stale[: saved["stale"].size] = saved["stale"]
 
 
 def _copy(old: Sequence[np.ndarray], new: Sequence[np.ndarray]) -> None:
@@ -276,7 +274,6 @@ class FleetIds:
 
     def __init__(self) -> None:
         self.kept = ArrowIds()
-        self._rows = 0
 
     def write(self, first: int, ids: Values) -> None:
         """Note the ids of rows from tick ``first`` on."""
