@@ -112,6 +112,8 @@ def stream(spark: SparkSession, tmp_path: Path, rng: np.random.Generator) -> Str
     ("by", "options"),
     [
         (None, {"window": tw.last(100), "every": 1}),
+        (None, {"window": tw.last(600), "every": 1}),  # large enough for pruning
+        (None, {"window": tw.last(400), "every": 7}),
         (None, {"window": tw.last("3 minutes"), "every": 7, "time": "ts"}),
         (None, {"window": tw.latest(), "every": 10}),
         ("g", {"window": tw.last(40), "every": 1}),
@@ -130,17 +132,17 @@ def test_streaming_and_static_say_what_monitors_say(stream: Stream, by: str | No
 
 
 @pytest.mark.parametrize("home", ["folder", "store"])
-@pytest.mark.parametrize("by", [None, "g"])
-def test_a_restart_goes_on(stream: Stream, by: str | None, home: str) -> None:
+@pytest.mark.parametrize(("by", "window"), [(None, 50), (None, 500), ("g", 50)])
+def test_a_restart_goes_on(stream: Stream, by: str | None, window: int, home: str) -> None:
     def watched(files: int) -> DataFrame:
         segments = stream.segments if home == "folder" else None
-        return tw.spark.watch(stream.read(files), QUERIES, tw.last(50), by=by, segments=segments)
+        return tw.spark.watch(stream.read(files), QUERIES, tw.last(window), by=by, segments=segments)
 
     stream.write(0, 2)
     stream.run(watched(1))
     stream.write(2, FILES)
     assert kill_workers(stream.spark), "windows are read from their segments"
-    assert stream.run(watched(3)) == wanted(stream.table, by, window=tw.last(50))
+    assert stream.run(watched(3)) == wanted(stream.table, by, window=tw.last(window))
 
 
 def test_whole_answers(stream: Stream) -> None:
@@ -195,7 +197,7 @@ def test_rows_that_cannot_be_used(stream: Stream) -> None:
 @pytest.mark.parametrize("harm", ["missing", "damaged"])
 def test_a_segment_that_cannot_be_read_is_an_error(stream: Stream, harm: str) -> None:
     def watched() -> DataFrame:
-        return tw.spark.watch(stream.read(), QUERIES, tw.last(500), segments=stream.segments)
+        return tw.spark.watch(stream.read(), QUERIES, tw.last(500), algorithm="sma", segments=stream.segments)
 
     stream.write(0, 3)
     before = stream.run(watched())

@@ -33,6 +33,7 @@ class Turns(NamedTuple):
     at: Ints  # ordinal of the last row
     taken: Ints  # rows of the batch before it
     heads: Ints  # tick of the first live row: at the judgement before the batch, then per judgement
+    of_row: Ints  # for each row of the batch the first judgement that sees it
 
 
 class Block(NamedTuple):
@@ -44,7 +45,6 @@ class Block(NamedTuple):
     stop: int
     turn: int
     last: int
-    every: int
 
 
 @kernel
@@ -64,7 +64,9 @@ def drive_all(
     most = ZERO
     for i in range(groups):
         most = max(most, arrivals.start[i + 1] - arrivals.start[i])
-    turns = Turns(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most + 1, np.int64))
+    turns = Turns(
+        np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most + 1, np.int64), np.empty(most, np.int64)
+    )
     places = np.empty(BLOCK + 1, np.int64)
     place = np.empty(3, np.int64)
     here = np.empty(2, np.int64)  # row and judgement at which a query stands when the log is full
@@ -88,12 +90,14 @@ def drive_all(
             here[0] = start
             here[1] = j
             while q < len(table.k):
-                block = Block(g, arrivals.start[i], start, behind, j, j_end, span.every)
+                block = Block(g, arrivals.start[i], start, behind, j, j_end)
                 q = _serve_block(pages, arrivals, turns, table, runs, answers, none, log, block, q, here)
                 if q < len(table.k):
                     log = with_room(log, 2 * table.k[q])
             if log.size[0] > before + 1 and j_end > j + 1:
-                _by_judgement(log, before, turns.at[j], span.every, places[: j_end - j + 1])
+                _by_judgement(log, before, j, places[: j_end - j + 1])
+            for line in range(before, log.size[0]):
+                log.what[line, 0] = turns.at[log.what[line, 0]]
             start = behind
             j = j_end
         let_go(pages, g, place[0], place[1], place[2])
@@ -170,8 +174,7 @@ def _serve_block(
                     row += 1
                 if row == behind:
                     break
-                if j < j_end:
-                    j = min(j_end, max(j, j_start + -(-(row + 1 - base - turns.taken[j_start]) // block.every)))
+                j = min(j_end, turns.of_row[row - base])
             until = min(behind, base + turns.taken[j]) if j < j_end else behind
             while row < until:
                 key = out[row - start]
@@ -194,7 +197,7 @@ def _serve_block(
                     _fill(table, q, pages, g, head, arrivals.tick + row - 1, runs, run)
                     score_run(table, q, arrivals.columns, start, out)
                 line = log.size[0]
-                report(answers, runs, none, run, k, turns.at[j], log)
+                report(answers, runs, none, run, k, j, log)
                 while line < log.size[0]:
                     log.what[line, 1] = q
                     line += 1
@@ -228,29 +231,40 @@ def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, pl
     held = pages.held[g]  # from here to the last row
     turns.heads[0] = pages.tick[page, gone]
     judgements = ZERO
-    ordinal = before + span.every - before % span.every
-    while ordinal <= before + n:
+    start = arrivals.start[i]
+    chosen = len(arrivals.at) > 0
+    row = ZERO if chosen else span.every - before % span.every - 1
+    seen = ZERO
+    while row < n:
+        if chosen and arrivals.at[start + row] < 0:
+            row += 1
+            continue
         if span.rows > 0:
-            behind = pages.end[g] - ordinal  # rows that come after the judgement
-            steps = max(ZERO, held - behind - span.rows)
+            steps = max(ZERO, held - (n - row - 1) - span.rows)
             held -= steps
             gone += steps
             while gone >= PAGE:
                 gone -= PAGE
                 page = pages.after[page]
         else:
-            oldest = arrivals.time[arrivals.start[i] + ordinal - before - 1] - span.span
+            oldest = arrivals.time[start + row] - span.span
             while pages.time[page, gone] <= oldest:
                 held -= 1
                 gone += 1
                 if gone == PAGE:
                     gone = ZERO
                     page = pages.after[page]
-        turns.at[judgements] = ordinal
-        turns.taken[judgements] = ordinal - before
+        turns.at[judgements] = arrivals.at[start + row] if chosen else before + row + 1
+        turns.taken[judgements] = row + 1
+        while seen <= row:
+            turns.of_row[seen] = judgements
+            seen += 1
         judgements += 1
         turns.heads[judgements] = pages.tick[page, gone]
-        ordinal += span.every
+        row += 1 if chosen else span.every
+    while seen < n:
+        turns.of_row[seen] = judgements
+        seen += 1
     place[0] = page
     place[1] = gone
     place[2] = held
@@ -258,18 +272,18 @@ def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, pl
 
 
 @inner
-def _by_judgement(log: Log, start: int, first: int, every: int, places: Ints) -> None:
+def _by_judgement(log: Log, start: int, first: int, places: Ints) -> None:
     """Sort the log's lines from ``start`` on by judgement; those of one stay in the order of their queries."""
     n = log.size[0] - start
     what = log.what[start : start + n].copy()
     keys = log.key[start : start + n].copy()
     places[:] = 0
     for line in range(n):
-        places[(what[line, 0] - first) // every + 1] += 1
+        places[what[line, 0] - first + 1] += 1
     for t in range(1, len(places)):
         places[t] += places[t - 1]
     for line in range(n):
-        t = (what[line, 0] - first) // every
+        t = what[line, 0] - first
         to = start + places[t]
         places[t] += 1
         log.key[to] = keys[line]

@@ -24,6 +24,7 @@ class Arrivals(NamedTuple):
     columns: Floats  # (columns, rows)
     tick: int  # of the first row; the others follow
     time: Ints  # nanoseconds; empty in windows of a number of rows
+    at: Ints  # what a judgement after the row is called, -1 where there is none; empty: judged as usual
 
 
 class Pages(NamedTuple):

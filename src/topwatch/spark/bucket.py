@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 from topwatch.spark.bulk import refuse
 from topwatch.spark.groups import groups_for
 from topwatch.spark.ordering import merged, order_keys, sort
-from topwatch.spark.segments import pack, unpack
+from topwatch.spark.packing import pack_all, unpack_all
 from topwatch.spark.spec import Spec
 
 
@@ -30,6 +29,7 @@ class Bucket:
         self._waiting: pa.Table | None = None
         self._passed: int | None = None  # the watermark up to which rows have been released, in milliseconds
         self.late = 0
+        self.refused = 0
         self.rows = 0
 
     def take(self, slices: list[pa.Table], watermark: int | None) -> tuple[pa.Table, pa.Table]:
@@ -60,6 +60,18 @@ class Bucket:
         """How many rows the windows hold, and how many wait."""
         return self._groups.live() + (self._waiting.num_rows if self._waiting is not None else 0)
 
+    def status(self) -> dict[str, Any]:
+        """Return what a watcher of the stream wants to see."""
+        waiting = self._waiting.nbytes if self._waiting is not None else 0
+        return {
+            "rows": self.rows,
+            "late": self.late,
+            "refused": self.refused,
+            "live": self.live(),
+            "bytes": self._groups.bytes() + waiting,
+            "answers": self._groups.answers(),
+        }
+
     @property
     def next_time(self) -> int | None:
         """Return the first time, in milliseconds, at which a waiting row can go on."""
@@ -87,24 +99,19 @@ class Bucket:
     def save(self) -> bytes:
         """Return the state as bytes: the rows that wait, counters, groups."""
         waiting = self._waiting if self._waiting is not None else pa.table({})
-        counts = pa.table({"passed": [self._passed], "late": [self.late], "rows": [self.rows]})
-        parts = [pack(table) for table in (waiting, counts, *self._groups.save())]
-        return b"".join(piece for part in parts for piece in (struct.pack("<Q", part.size), part))
+        counts = pa.table(
+            {"passed": [self._passed], "late": [self.late], "refused": [self.refused], "rows": [self.rows]}
+        )
+        return pack_all([waiting, counts, *self._groups.save()])
 
     @classmethod
     def load(cls, spec: Spec, blob: Any) -> Bucket:
         """Undo :meth:`save`."""
         bucket = cls(spec)
-        view = memoryview(blob)
-        parts = []
-        while len(view):
-            (size,) = struct.unpack_from("<Q", view)
-            parts.append(unpack(view[8 : 8 + size]))
-            view = view[8 + size :]
-        waiting, counts, *groups = parts
+        waiting, counts, *groups = unpack_all(blob)
         bucket._waiting = waiting if waiting.num_columns else None
         (line,) = counts.to_pylist()
-        bucket._passed, bucket.late, bucket.rows = line.values()
+        bucket._passed, bucket.late, bucket.refused, bucket.rows = line.values()
         bucket._groups.load(groups)
         return bucket
 

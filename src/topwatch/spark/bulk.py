@@ -1,7 +1,9 @@
 """The bulk step: the rows of a partition into a segment, and only references to it onwards.
 
 It runs inside ``mapInArrow``, where rows come as Arrow batches and cost least. Rows are put into the order of their
-source, those of one bucket together, and written once; what is shuffled is one line per bucket and segment.
+source, those of one bucket together, and written while Spark makes the next ones; what is shuffled is one line per
+bucket and piece. Where pruning is exact, nothing is written at all: the few rows that can be an answer travel in the
+lines themselves.
 """
 
 from __future__ import annotations
@@ -16,23 +18,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topwatch.spark.ordering import in_order, squeeze
-from topwatch.spark.segments import Folder, pack
+from topwatch.spark.pruning import Pruner
+from topwatch.spark.segments import Folder, Segment, pack
 from topwatch.spark.spec import Spec
 
 BUCKET = "_bucket"  # column with the number of the row's bucket, worked out by Spark
-CHUNK = 1 << 20  # rows of one segment
-ROWS, BAD = 0, 1  # what a reference points to
-SCHEMA = "bucket int, kind int, part int, chunk int, segment string, data binary, start bigint, count bigint"
+PIECE = 1 << 15  # rows of a piece, for each bucket
+MOST = 1 << 20
+ROWS, BAD, KEPT = 0, 1, 2  # what a reference points to: rows, refused ones, those that pruning has left
+SCHEMA = (
+    "bucket int, kind int, part int, piece int, segment string, data binary, start bigint, size bigint, rows bigint"
+)
 _FIELDS = pa.schema(
     [
         ("bucket", pa.int32()),
         ("kind", pa.int32()),
         ("part", pa.int32()),
-        ("chunk", pa.int32()),
+        ("piece", pa.int32()),
         ("segment", pa.string()),
         ("data", pa.binary()),
         ("start", pa.int64()),
-        ("count", pa.int64()),
+        ("size", pa.int64()),
+        ("rows", pa.int64()),
     ]
 )
 
@@ -44,7 +51,7 @@ class Bulk:
         self._spec = spec
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Turn a partition's rows into references."""
+        """Turn a partition's rows into references; they may be used once the last of them is handed on."""
         from pyspark import TaskContext
 
         from topwatch.spark.processor import here
@@ -53,65 +60,81 @@ class Bulk:
         task = TaskContext.get()
         assert task is not None
         folder = Folder(f"{self._spec.segments}/{query}") if self._spec.segments is not None else None
-        for chunk, table in enumerate(_chunks(batches)):
-            lines = list(self._lines(table, folder, batch, {"part": task.partitionId(), "chunk": chunk}))
-            if lines:
-                yield pa.RecordBatch.from_pylist(lines, schema=_FIELDS)
-
-    def _lines(
-        self, table: pa.Table, folder: Folder | None, batch: int, where: dict[str, int]
-    ) -> Iterator[dict[str, Any]]:
-        good, bad = split(table, self._spec)
-        if good.num_rows:
-            good = in_order(good, self._spec)
-            bounds = [0, good.num_rows]
-            if len(self._spec.buckets) > 1:
-                number = good.column(BUCKET).to_numpy()
-                if np.any(number[1:] < number[:-1]):
-                    good = good.take(pa.array(np.argsort(number, kind="stable")))
-                bounds = np.searchsorted(
-                    good.column(BUCKET).to_numpy(), np.arange(len(self._spec.buckets) + 1)
-                ).tolist()
-            good = good.drop_columns([BUCKET]) if BUCKET in good.column_names else good
-            good = squeeze(good, self._spec.order)
-            slices = [(i, a, b - a) for i, (a, b) in enumerate(pairwise(bounds)) if b > a]
-            yield from self._store(good, slices, ROWS, folder, batch, where)
-        if bad.num_rows:
-            yield from self._store(bad, [(0, 0, bad.num_rows)], BAD, folder, batch, where)
-
-    def _store(
-        self,
-        table: pa.Table,
-        slices: list[tuple[int, int, int]],
-        kind: int,
-        folder: Folder | None,
-        batch: int,
-        where: dict[str, int],
-    ) -> Iterator[dict[str, Any]]:
-        name = folder.write(batch, pack(table)) if folder is not None else None
-        for number, start, count in slices:
-            line: dict[str, Any] = {
-                "bucket": self._spec.buckets[number],
-                "kind": kind,
-                "start": start,
-                "count": count,
-                **where,
-            }
-            if name is None:
-                line |= {"segment": None, "data": pack(table.slice(start, count)).to_pybytes(), "start": 0}
-            else:
-                line |= {"segment": name, "data": None}
-            yield line
+        writer = _Writer(self._spec, folder, batch, task.partitionId())
+        pruner = Pruner(self._spec) if self._spec.pruned else None
+        for table in _pieces(batches, min(MOST, PIECE * max(2, len(self._spec.buckets)))):
+            good, bad = split(table, self._spec)
+            if good.num_rows and pruner is not None:
+                pruner.take(in_order(good, self._spec))
+            elif good.num_rows:
+                writer.rows(in_order(good, self._spec))
+            if bad.num_rows:
+                writer.add(0, BAD, bad)
+        if pruner is not None:
+            for rows, kept in pruner.pieces():
+                writer.carry(KEPT, kept, rows)
+        if writer.close():
+            yield pa.RecordBatch.from_pylist(writer.lines, schema=_FIELDS)
 
 
-def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Join batches into tables of about as many rows as a segment should have."""
+class _Writer:
+    """Writes pieces into one segment, or into the lines where there is no folder, and keeps the lines."""
+
+    def __init__(self, spec: Spec, folder: Folder | None, batch: int, part: int) -> None:
+        self._spec = spec
+        self._folder = folder
+        self._batch = batch
+        self._part = part
+        self._segment: Segment | None = None
+        self.lines: list[dict[str, Any]] = []
+
+    def rows(self, table: pa.Table) -> None:
+        """Write rows, those of each bucket apart."""
+        buckets = len(self._spec.buckets)
+        if buckets == 1:
+            self.add(0, ROWS, squeeze(table, self._spec.order))
+            return
+        number = table.column(BUCKET).to_numpy().astype(np.uint8 if buckets <= 256 else np.int64)  # small sorts fast
+        order = np.argsort(number, kind="stable")
+        table = table.drop_columns([BUCKET]).take(pa.array(order))
+        bounds = np.searchsorted(number[order], np.arange(buckets + 1)).tolist()
+        for bucket, (a, b) in enumerate(pairwise(bounds)):
+            if b > a:
+                self.add(bucket, ROWS, squeeze(table.slice(a, b - a), self._spec.order))
+
+    def add(self, bucket: int, kind: int, table: pa.Table) -> None:
+        """Write a piece."""
+        if self._folder is None:
+            self.carry(kind, table, table.num_rows, bucket)
+            return
+        if self._segment is None:
+            self._segment = self._folder.create(self._batch)
+        part = self._segment.add(pack(table), table.num_rows)
+        self._line(bucket, kind, segment=part.segment, start=part.start, size=part.size, rows=part.rows)
+
+    def carry(self, kind: int, table: pa.Table, rows: int, bucket: int = 0) -> None:
+        """Let a piece travel in its line."""
+        self._line(bucket, kind, data=pack(table).to_pybytes(), rows=rows)
+
+    def close(self) -> bool:
+        """Make the segment safe; tell whether there are lines."""
+        if self._segment is not None:
+            self._segment.close()
+        return bool(self.lines)
+
+    def _line(self, bucket: int, kind: int, **what: Any) -> None:
+        where = {"bucket": self._spec.buckets[bucket], "kind": kind, "part": self._part, "piece": len(self.lines)}
+        self.lines.append({**where, "segment": None, "data": None, "start": 0, "size": 0, **what})
+
+
+def _pieces(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
+    """Join batches into tables of about as many rows as a piece should have."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= CHUNK:
+        if rows >= most:
             yield pa.Table.from_batches(waiting)
             rows, waiting = 0, []
     if rows:

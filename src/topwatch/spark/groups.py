@@ -11,10 +11,13 @@ import pyarrow.compute as pc
 from topwatch.changes import Changes
 from topwatch.monitor import Monitor
 from topwatch.queries import Threshold
-from topwatch.spark.emitting import Emitter, Key
+from topwatch.spark.emitting import SHOWN, Emitter, Key, shown
+from topwatch.spark.packing import load_arrays, save_arrays
 from topwatch.spark.spec import Spec
 from topwatch.structures.fleet import Fleet, FleetIds
 from topwatch.windows import LastRows, LastTime
+
+FEW = 3  # groups whose answers people look at
 
 Found = tuple[pa.Table, pa.Table | None]
 
@@ -27,6 +30,12 @@ class Groups(Protocol):
 
     def live(self) -> int:
         """How many rows the windows hold."""
+
+    def bytes(self) -> int:
+        """How many bytes the windows and what belongs to them take."""
+
+    def answers(self) -> list[dict[str, Any]]:
+        """Return the answers of a few groups, those first that changed last, for people to look at."""
 
     def save(self) -> list[pa.Table]:
         """Return the state."""
@@ -57,6 +66,7 @@ class MonitorGroups:
         self._spec = spec
         self._emitter = Emitter(spec)
         self._monitors: dict[Key, Monitor] = {}
+        self._changed: list[Key] = []
 
     def take(self, table: pa.Table) -> Found:
         """Return what is emitted, and the late rows."""
@@ -70,7 +80,10 @@ class MonitorGroups:
                 late.append(part.slice(0, behind))
                 part = part.slice(behind)
             if part.num_rows:
-                found.append(self._emitter.emit(key, monitor.push(part)))
+                emitted = self._emitter.emit(key, monitor.push(part))
+                found.append(emitted)
+                if emitted is not None:
+                    self._changed = [key, *(other for other in self._changed if other != key)][:FEW]
         return self._emitter.together(found), pa.concat_tables(late) if late else None
 
     def _behind(self, monitor: Monitor, table: pa.Table) -> int:
@@ -84,6 +97,18 @@ class MonitorGroups:
     def live(self) -> int:
         """How many rows the windows hold."""
         return sum(monitor.stats()["live"] for monitor in self._monitors.values())
+
+    def bytes(self) -> int:
+        """How many bytes the windows and what belongs to them take."""
+        return sum(monitor.stats()["bytes"] for monitor in self._monitors.values())
+
+    def answers(self) -> list[dict[str, Any]]:
+        """Return the answers of a few groups, those first that changed last, for people to look at."""
+        return [
+            _answer(key, query.name, [tuple(entry) for entry in self._monitors[key].answer(query.name)])
+            for key in self._changed
+            for query in self._spec.queries
+        ]
 
     def save(self) -> list[pa.Table]:
         """Return the state: groups and snapshots."""
@@ -119,6 +144,7 @@ class FleetGroups:
         span = window.nanoseconds if isinstance(window, LastTime) else 0
         assert isinstance(spec.every, int)
         places = {column: place for place, column in enumerate(spec.columns)}
+        self._changed: list[int] = []
         self._fleet = Fleet(spec.queries, places, rows, span, spec.every)
         self._ids = FleetIds()
 
@@ -146,6 +172,7 @@ class FleetGroups:
         self._ids.tidy(self._fleet)
         if ids is None:
             return pa.table({}), late
+        self._changed = np.unique(found.group)[:FEW].tolist()
         changes = Changes(names, found.at, found.query, found.op, ids, found.score, found.tick)
         return self._emitter.emit_all(self._table, found.group, changes), late
 
@@ -169,33 +196,35 @@ class FleetGroups:
         """How many rows the windows hold."""
         return self._fleet.live()
 
+    def bytes(self) -> int:
+        """How many bytes the windows and what belongs to them take."""
+        return self._fleet.bytes() + self._ids.kept.bytes()
+
+    def answers(self) -> list[dict[str, Any]]:
+        """Return the answers of a few groups, those first that changed last, for people to look at."""
+        found = []
+        for group in self._changed:
+            key = tuple(column[group].as_py() for column in self._table.columns)
+            for place, query in enumerate(self._spec.queries):
+                ticks, scores = self._fleet.answer(group, place)
+                ids = self._ids.read(ticks[:SHOWN]).to_pylist() if ticks.size else []
+                found.append(_answer(key, query.name, list(zip(ids, scores.tolist(), strict=False))))
+        return found
+
     def save(self) -> list[pa.Table]:
         """Return the state: groups, their arrays, the ids of live rows."""
-        arrays = self._fleet.save()
-        shapes = {name: (array.dtype.str, array.shape) for name, array in arrays.items()}
-        blobs = pa.table(
-            {
-                "name": list(shapes),
-                "dtype": [dtype for dtype, _ in shapes.values()],
-                "shape": [list(shape) for _, shape in shapes.values()],
-                "bytes": pa.array([np.ascontiguousarray(a).tobytes() for a in arrays.values()], pa.large_binary()),
-            }
-        )
         ticks = self._fleet.live_ticks()
         held = {"tick": ticks, "id": self._ids.read(ticks)} if ticks.size else {"tick": ticks}
-        return [self._table.append_column("_now", pa.array(self._now)), blobs, pa.table(held)]
+        arrays = save_arrays(self._fleet.save())
+        return [self._table.append_column("_now", pa.array(self._now)), arrays, pa.table(held)]
 
     def load(self, saved: list[pa.Table]) -> None:
         """Undo :meth:`save`."""
-        keys, blobs, held = saved
+        keys, arrays, held = saved
         self._now = keys.column("_now").to_numpy().copy()
         self._table = keys.drop_columns(["_now"])
         self._numbers = {key: number for number, key in enumerate(_names(self._table))}
-        arrays = {}
-        for line in zip(*(blobs.column(name) for name in ("name", "dtype", "shape", "bytes")), strict=True):
-            name, dtype, shape = (part.as_py() for part in line[:3])
-            arrays[name] = np.frombuffer(line[3].as_buffer(), np.dtype(dtype)).reshape(shape).copy()
-        self._fleet.load(arrays)
+        self._fleet.load(load_arrays(arrays))
         if held.num_rows:
             self._ids.kept.restore(held.column("tick").to_numpy().copy(), held.column("id").combine_chunks())
         if self._spec.emit == "answers":
@@ -209,6 +238,14 @@ class FleetGroups:
             name = str(self._spec.queries[place].name)
             found[keys[group], name] = list(zip(ids, scores.tolist(), ticks.tolist(), strict=True))
         return found
+
+
+def _answer(key: Key, query: str | None, rows: list[tuple[Any, float]]) -> dict[str, Any]:
+    return {
+        "by": [shown(value) for value in key],
+        "query": query,
+        "rows": [(shown(id), score) for id, score in rows[:SHOWN]],
+    }
 
 
 def _coded(table: pa.Table, by: tuple[str, ...]) -> tuple[np.ndarray, list[Key]]:

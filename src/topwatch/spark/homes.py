@@ -11,7 +11,7 @@ import pyarrow.fs as pafs
 
 from topwatch.errors import DataError
 from topwatch.spark.manifest import Manifest
-from topwatch.spark.segments import Folder, batch_of, open_folder
+from topwatch.spark.segments import Folder, Part, batch_of, open_folder
 
 PIECE = 1 << 20  # bytes of a value in the state store
 
@@ -19,11 +19,11 @@ PIECE = 1 << 20  # bytes of a value in the state store
 class Home(Protocol):
     """Keeps the segments of one bucket."""
 
-    def put(self, batch: int, data: pa.Buffer) -> str:
-        """Keep bytes; return their name."""
+    def put(self, batch: int, data: pa.Buffer, rows: int = 0) -> Part:
+        """Keep bytes; return where they are."""
 
-    def get(self, name: str) -> Any:
-        """Return the bytes of a name."""
+    def get(self, part: Part) -> Any:
+        """Return bytes that were kept."""
 
     def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
         """Remove segments that neither this version nor one that can still come back needs."""
@@ -42,13 +42,16 @@ class FolderHome:
         self._buckets = buckets
         self._every = every
 
-    def put(self, batch: int, data: pa.Buffer) -> str:
-        """Keep bytes; return their name."""
-        return self._folder.write(batch, data)
+    def put(self, batch: int, data: pa.Buffer, rows: int = 0) -> Part:
+        """Keep bytes; return where they are."""
+        segment = self._folder.create(batch)
+        part = segment.add(data, rows)
+        segment.close()
+        return part
 
-    def get(self, name: str) -> Any:
-        """Return the bytes of a name."""
-        return self._folder.read(name)
+    def get(self, part: Part) -> Any:
+        """Return bytes that were kept."""
+        return self._folder.read(part)
 
     def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
         """Publish what is needed; the first bucket also removes, now and then, what no bucket needs."""
@@ -71,15 +74,16 @@ class StoreHome:
     def __init__(self, pieces: Any) -> None:
         self._pieces = pieces  # a map state: (name, piece number) to bytes
 
-    def put(self, batch: int, data: pa.Buffer) -> str:
-        """Keep bytes; return their name."""
+    def put(self, batch: int, data: pa.Buffer, rows: int = 0) -> Part:
+        """Keep bytes; return where they are."""
         name = f"{batch:010d}-{os.urandom(16).hex()}"
         for number, start in enumerate(range(0, max(data.size, 1), PIECE)):
             self._pieces.updateValue((name, number), (data.slice(start, min(PIECE, data.size - start)).to_pybytes(),))
-        return name
+        return Part(name, 0, data.size, rows)
 
-    def get(self, name: str) -> Any:
-        """Return the bytes of a name."""
+    def get(self, part: Part) -> Any:
+        """Return bytes that were kept."""
+        name = part.segment
         parts: list[bytes] = []
         while self._pieces.containsKey((name, len(parts))):
             parts.append(self._pieces.getValue((name, len(parts)))[0])
@@ -97,6 +101,7 @@ class StoreHome:
 def _publish(uri: str, name: str, content: dict[str, Any]) -> None:
     system, root = open_folder(uri)
     data = json.dumps(content).encode()
+    system.create_dir(root, recursive=True)
     if isinstance(system, pafs.LocalFileSystem):
         scratch = os.path.join(root, f".{name}.{os.getpid()}")
         with open(scratch, "wb") as file:

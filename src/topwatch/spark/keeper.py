@@ -1,12 +1,14 @@
-"""A bucket from micro-batch to micro-batch: rows by reference into its monitors, and its manifest onwards.
+"""A bucket from micro-batch to micro-batch: rows by reference into its windows, and its manifest onwards.
 
 Buckets stay warm in the Python worker between micro-batches. A warm one is taken out before it changes and put back
 with the new version's token afterwards: a task that is tried again finds either the version that the store names, or
-none and reads it from its segments. So Spark's own commit decides what counts.
+none and reads it from its segments. So Spark's own commit decides what counts. A task that runs in another worker of
+the same machine than the one before it sends its references there (:mod:`topwatch.spark.neighbours`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -15,14 +17,40 @@ from topwatch.spark.bucket import Bucket
 from topwatch.spark.bulk import BAD
 from topwatch.spark.homes import Home
 from topwatch.spark.manifest import Manifest, Turn
+from topwatch.spark.pruned import PrunedBucket
 from topwatch.spark.quarantine import write_refused
-from topwatch.spark.segments import unpack
+from topwatch.spark.segments import Part, unpack
 from topwatch.spark.spec import Spec
 
 REPLAY = 4  # how many times as many rows as the state has may be replayed at a restart
 LEAST_REPLAY = 1 << 20
 
-_warm: dict[tuple[str, int], tuple[str, Bucket]] = {}
+Reference = dict[str, Any]
+Taken = tuple[pa.Table, pa.Table, Bucket | PrunedBucket]  # what is emitted, what came too late, the bucket after it
+
+_warm: dict[tuple[str, int], tuple[str, Bucket | PrunedBucket]] = {}
+
+
+@dataclass
+class Task:
+    """What a bucket is to do: the state that the store has, what came, and when."""
+
+    state: bytes | None
+    references: list[Reference]
+    batch: int
+    watermark: int | None = None
+    kept: bytes | None = None  # pruned streams: what is kept lies in the store itself
+
+
+@dataclass
+class Done:
+    """What came of it: the state for the store, what is emitted, and when to wake up without rows."""
+
+    state: bytes
+    found: pa.Table
+    next_time: int | None
+    kept: bytes | None = None
+    status: dict[str, Any] = field(default_factory=dict)
 
 
 class Keeper:
@@ -46,50 +74,65 @@ class Keeper:
         self._bucket = bucket
         self._home = home
 
-    def advance(
-        self, state: bytes | None, references: list[dict[str, Any]], batch: int, watermark: int | None
-    ) -> tuple[bytes, pa.Table, Bucket]:
-        """Take a micro-batch: return the new manifest, what is emitted, and the bucket."""
-        manifest = Manifest.from_bytes(state)
-        bucket = self._open(manifest)
-        slices = []
-        refused = []
-        for line in sorted(references, key=lambda line: (line["part"], line["chunk"], line["start"])):
-            if line["kind"] == BAD:
-                refused.append(unpack(self._bytes(line)).slice(line["start"], line["count"]))
-            else:
-                name = line["segment"]
-                if name is None:
-                    name = self._home.put(batch, pa.py_buffer(line["data"]))
-                slices.append((name, int(line["start"]), int(line["count"])))
-        found, late = bucket.take(self._read(slices), watermark)
+    def advance(self, task: Task) -> Done:
+        """Take a micro-batch."""
+        manifest = Manifest.from_bytes(task.state)
+        lines = sorted(task.references, key=lambda line: (line["part"], line["piece"]))
+        refused = [unpack(self._bytes(line)) for line in lines if line["kind"] == BAD]
+        good = [line for line in lines if line["kind"] != BAD]
+        take = self._take_kept if self._spec.pruned else self._take_rows
+        found, late, bucket = take(manifest, task, good)
+        bucket.refused += sum(part.num_rows for part in refused)
         if self._spec.quarantine is not None:
-            write_refused(self._spec.quarantine, batch, self._bucket, [*refused, late])
-        manifest.log.append(Turn(slices, watermark))
-        if manifest.rows > max(LEAST_REPLAY, REPLAY * bucket.live()):
-            manifest.rebase(self._home.put(batch, pa.py_buffer(bucket.save())), batch)
+            write_refused(self._spec.quarantine, task.batch, self._bucket, [*refused, late])
         manifest.renew()
-        self._home.tidy(batch, manifest, self._spec.retain)
+        self._home.tidy(task.batch, manifest, self._spec.retain)
+        kept = bucket.save() if self._spec.pruned else None
+        status = {"batch": task.batch, **bucket.status()}
         _warm[self._query, self._bucket] = (manifest.token, bucket)
-        return manifest.to_bytes(), found, bucket
+        return Done(manifest.to_bytes(), found, bucket.next_time, kept, status)
 
-    def _open(self, manifest: Manifest) -> Bucket:
-        """Return the bucket of a version: the warm one, or one read from its segments."""
+    def warm(self, token: str) -> bool:
+        """Tell whether this process has the bucket in the version of a token."""
+        return _warm.get((self._query, self._bucket), ("", None))[0] == token != ""
+
+    def _take_kept(self, manifest: Manifest, task: Task, lines: list[Reference]) -> Taken:
+        bucket = self._taken_out(manifest)
+        if not isinstance(bucket, PrunedBucket):
+            bucket = PrunedBucket(self._spec) if task.kept is None else PrunedBucket.load(self._spec, task.kept)
+        found = bucket.take([(int(line["rows"]), unpack(line["data"])) for line in lines])
+        return found, pa.table({}), bucket
+
+    def _take_rows(self, manifest: Manifest, task: Task, lines: list[Reference]) -> Taken:
+        bucket = self._taken_out(manifest)
+        if not isinstance(bucket, Bucket):
+            base = manifest.base
+            bucket = Bucket.load(self._spec, self._home.get(base)) if base is not None else Bucket(self._spec)
+            for turn in manifest.log:
+                bucket.take(self._read(turn.parts), turn.watermark)
+        parts = []
+        for line in lines:
+            if line["segment"] is None:
+                parts.append(self._home.put(task.batch, pa.py_buffer(line["data"]), int(line["rows"])))
+            else:
+                parts.append(_part(line))
+        found, late = bucket.take(self._read(parts), task.watermark)
+        manifest.log.append(Turn(parts, task.watermark))
+        if manifest.rows > max(LEAST_REPLAY, REPLAY * bucket.live()):
+            manifest.rebase(self._home.put(task.batch, pa.py_buffer(bucket.save())), task.batch)
+        return found, late, bucket
+
+    def _taken_out(self, manifest: Manifest) -> Bucket | PrunedBucket | None:
+        """Return the warm bucket if it is of the version that the store has. Nobody else finds it meanwhile."""
         token, bucket = _warm.pop((self._query, self._bucket), ("", None))
-        if bucket is not None and token == manifest.token:
-            return bucket
-        base = manifest.base
-        bucket = Bucket.load(self._spec, self._home.get(base)) if base is not None else Bucket(self._spec)
-        for turn in manifest.log:
-            bucket.take(self._read(turn.slices), turn.watermark)
-        return bucket
+        return bucket if token == manifest.token else None
 
-    def _read(self, slices: list[tuple[str, int, int]]) -> list[pa.Table]:
-        tables: dict[str, pa.Table] = {}
-        for name, _, _ in slices:
-            if name not in tables:
-                tables[name] = unpack(self._home.get(name))
-        return [tables[name].slice(start, count) for name, start, count in slices]
+    def _read(self, parts: list[Part]) -> list[pa.Table]:
+        return [unpack(self._home.get(part)) for part in parts]
 
-    def _bytes(self, line: dict[str, Any]) -> Any:
-        return line["data"] if line["segment"] is None else self._home.get(line["segment"])
+    def _bytes(self, line: Reference) -> Any:
+        return line["data"] if line["segment"] is None else self._home.get(_part(line))
+
+
+def _part(line: Reference) -> Part:
+    return Part(line["segment"], int(line["start"]), int(line["size"]), int(line["rows"]))

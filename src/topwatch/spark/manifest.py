@@ -1,6 +1,6 @@
 """The manifest: which segments make a bucket's state. Small, and the only thing that Spark's state store commits.
 
-A bucket's state is its last snapshot, the *base*, and the slices of rows taken in since, the *log*: what can be
+A bucket's state is its last snapshot, the *base*, and the parts with the rows taken in since, the *log*: what can be
 derived from them is not stored. When the log has grown to a few times the size of the state, a new base is written and
 the log starts again, so that a restart replays a bounded number of rows.
 """
@@ -13,15 +13,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from topwatch.errors import DataError
+from topwatch.spark.segments import Part
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass
 class Turn:
-    """A micro-batch in the log: its slices as (segment, start, count), and the watermark it was taken in with."""
+    """A micro-batch in the log: the parts with its rows, and the watermark it was taken in with."""
 
-    slices: list[tuple[str, int, int]]
+    parts: list[Part]
     watermark: int | None
 
 
@@ -33,8 +34,8 @@ class Manifest:
     ----------
     token : str
         New with every version: a warm bucket is used only when it has the token that the store has.
-    base : str or None
-        Segment with the snapshot; None before the first one.
+    base : Part or None
+        The snapshot; None before the first one.
     log : list of Turn
         Micro-batches since.
     dropped : list of (batch, segments)
@@ -42,25 +43,25 @@ class Manifest:
     """
 
     token: str = ""
-    base: str | None = None
+    base: Part | None = None
     log: list[Turn] = field(default_factory=list)
     dropped: list[tuple[int, list[str]]] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
         """How many rows the log has."""
-        return sum(count for turn in self.log for _, _, count in turn.slices)
+        return sum(part.rows for turn in self.log for part in turn.parts)
 
     def names(self) -> set[str]:
         """Return the segments that this version names."""
-        named = {name for turn in self.log for name, _, _ in turn.slices}
-        return named | ({self.base} if self.base is not None else set())
+        named = {part.segment for turn in self.log for part in turn.parts}
+        return named | ({self.base.segment} if self.base is not None else set())
 
     def renew(self) -> None:
         """Take a new token."""
         self.token = uuid.uuid4().hex
 
-    def rebase(self, base: str, batch: int) -> None:
+    def rebase(self, base: Part, batch: int) -> None:
         """Start again from a new snapshot."""
         self.dropped.append((batch, sorted(self.names())))
         self.base, self.log = base, []
@@ -89,8 +90,7 @@ class Manifest:
                 f"state: its format {version} cannot be read; this version of topwatch reads format {FORMAT}."
                 " Go on with the version that wrote it, or start with a new checkpoint"
             )
-        log = [
-            Turn([(str(n), int(a), int(c)) for n, a, c in turn["slices"]], turn["watermark"]) for turn in found["log"]
-        ]
+        log = [Turn([Part(*part) for part in turn["parts"]], turn["watermark"]) for turn in found["log"]]
+        base = Part(*found["base"]) if found["base"] is not None else None
         dropped = [(int(since), list(names)) for since, names in found["dropped"]]
-        return cls(found["token"], found["base"], log, dropped)
+        return cls(found["token"], base, log, dropped)

@@ -63,7 +63,12 @@ def squeeze(table: pa.Table, columns: Iterable[str]) -> pa.Table:
         least, most = pc.min_max(column).as_py().values()
         if least == most:
             found[name] = least
-    return table.drop_columns(list(found)).replace_schema_metadata({_CONSTANTS: json.dumps(found)})
+    return with_constants(table, found)
+
+
+def with_constants(table: pa.Table, values: dict[str, Any]) -> pa.Table:
+    """Take columns out whose values are known, and note them in the table's metadata."""
+    return table.drop_columns(list(values)).replace_schema_metadata({_CONSTANTS: json.dumps(values)})
 
 
 def merged(slices: list[pa.Table], spec: Spec) -> pa.Table:
@@ -89,19 +94,20 @@ def _plain(table: pa.Table, spec: Spec) -> pa.Table:
 
 def _whole(table: pa.Table) -> pa.Table:
     """Undo :func:`squeeze`."""
-    for name, value in _constants(table).items():
+    for name, value in constants_of(table).items():
         kind = pa.string() if isinstance(value, str) else pa.int64()
         table = table.append_column(name, pa.repeat(pa.scalar(value, kind), table.num_rows))
     # Made anew, so that all tables agree in what may be null.
     return pa.table({name: table.column(name) for name in sorted(table.column_names)})
 
 
-def _constants(table: pa.Table) -> dict[str, Any]:
+def constants_of(table: pa.Table) -> dict[str, Any]:
+    """Return what :func:`squeeze` has taken out."""
     found: dict[str, Any] = json.loads((table.schema.metadata or {}).get(_CONSTANTS, b"{}"))
     return found
 
 
 def _row(table: pa.Table, keys: list[str], place: int) -> tuple[Any, ...]:
-    constants = _constants(table)
+    constants = constants_of(table)
     values = [constants[key] if key in constants else table.column(key)[place].as_py() for key in keys]
     return tuple((value is None, value) for value in values)  # nulls last, as Arrow sorts them

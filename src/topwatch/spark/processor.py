@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,9 +10,9 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from topwatch.spark.bucket import Bucket
-from topwatch.spark.homes import FolderHome, Home, StoreHome
-from topwatch.spark.keeper import Keeper
+from topwatch.spark.homes import FolderHome, StoreHome
+from topwatch.spark.keeper import Keeper, Task
+from topwatch.spark.neighbours import advance
 from topwatch.spark.segments import Folder
 from topwatch.spark.spec import Spec
 
@@ -27,6 +28,7 @@ class Watching(StatefulProcessor):
         self._handle = handle
         self._manifest = handle.getValueState("manifest", "manifest binary")
         self._pieces = None
+        self._kept = handle.getValueState("kept", "kept binary") if self._spec.pruned else None
         if self._spec.segments is None:
             self._pieces = handle.getMapState("segments", "name string, number int", "bytes binary")
 
@@ -45,27 +47,35 @@ class Watching(StatefulProcessor):
     def _advance(self, key: Any, references: list[dict[str, Any]], timers: Any) -> Iterator[Any]:
         query, batch = here()
         number = int(key[0])
-        home: Home = (
-            FolderHome(Folder(f"{self._spec.segments}/{query}"), number, self._spec.buckets)
-            if self._spec.segments is not None
-            else StoreHome(self._pieces)
-        )
         watermark = timers.getCurrentWatermarkInMs() if self._spec.watermark else None
-        state = self._manifest.get() if self._manifest.exists() else None
-        keeper = Keeper(self._spec, query, number, home)
-        after, found, bucket = keeper.advance(bytes(state[0]) if state else None, references, batch, watermark)
-        self._manifest.update((after,))
+        task = Task(_bytes(self._manifest), references, batch, watermark, kept=_bytes(self._kept))
+        if self._spec.segments is None:
+            done = Keeper(self._spec, query, number, StoreHome(self._pieces)).advance(task)
+        else:
+            folder = f"{self._spec.segments}/{query}"
+            keeper = Keeper(self._spec, query, number, FolderHome(Folder(folder), number, self._spec.buckets))
+            # Two queries may have one id, if a checkpoint was copied; their folders differ.
+            name = f"{query}-{number}-{zlib.crc32(folder.encode()):08x}"
+            done = keeper.advance(task) if self._spec.pruned else advance(keeper, name, task)
+        self._manifest.update((done.state,))
+        if self._kept is not None:
+            self._kept.update((done.kept,))
         if self._spec.watermark:
-            self._wake(bucket)
-        if found.num_rows:
-            yield in_pandas(found)
+            self._wake(done.next_time)
+        if done.found.num_rows:
+            yield in_pandas(done.found)
 
-    def _wake(self, bucket: Bucket) -> None:
+    def _wake(self, time: int | None) -> None:
         """Be called again when the watermark has passed the first row that waits."""
         for timer in list(self._handle.listTimers()):
             self._handle.deleteTimer(timer)
-        if bucket.next_time is not None:
-            self._handle.registerTimer(bucket.next_time)
+        if time is not None:
+            self._handle.registerTimer(time)
+
+
+def _bytes(state: Any) -> bytes | None:
+    """Return what a value of the state store holds."""
+    return bytes(state.get()[0]) if state is not None and state.exists() else None
 
 
 def here() -> tuple[str, int]:

@@ -105,7 +105,7 @@ def begin(
         algorithm=pipeline.algorithm,
         emit=pipeline.emit,
         segments=f"{pipeline.checkpoint}/segments" if pipeline.checkpoint is not None else None,
-        order=source.order,
+        order=source.order or None,
         quarantine=f"{bad}/refused" if bad is not None else None,
         **pipeline.options,
     )

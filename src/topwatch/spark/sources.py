@@ -17,12 +17,11 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from topwatch.errors import DataError, QueryError, nearest_name
+from topwatch.spark.file_order import PLACES, file_places
 from topwatch.spark.generated import NAME, RowsOf, source_of
 from topwatch.spark.settings import check_connector, needed, text_options
 from topwatch.spark.text_rows import FORMATS, PROBLEM, check_options, parse, schema_of
 
-_FILE_PLACE = {"_file_time": "file_modification_time", "_file": "file_path", "_block": "file_block_start"}
-_PARQUET_PLACE = {**_FILE_PLACE, "_row": "row_index"}
 # The topic tells apart what partition and offset alone do not.
 _KAFKA_PLACE = {f"_kafka_{field}": field for field in ("timestamp", "topic", "partition", "offset")}
 _BYTE_ORDER_MARK = "\ufeff"
@@ -92,19 +91,17 @@ def _files(spark: SparkSession, settings: Mapping[str, Any]) -> Source:
     options = text_options(settings)
     if form != "parquet":
         check_options(options)
-    place = _PARQUET_PLACE if form == "parquet" else _FILE_PLACE
-    schema = schema_of(settings.get("schema") or _inferred(spark, path, form, options), place)
+    schema = schema_of(settings.get("schema") or _inferred(spark, path, form, options), PLACES)
     reader = spark.readStream.options(**options)
     if "max_files" in settings:
         reader = reader.option("maxFilesPerTrigger", int(settings["max_files"]))
-    columns = [sf.col(f"_metadata.{field}").alias(name) for name, field in place.items()]
     if form == "parquet":
-        frame = reader.schema(schema).parquet(path).select("*", *columns, _no_problem())
+        frame = reader.schema(schema).parquet(path).select("*", *file_places(), _no_problem())
     else:
-        frame = _of_lines(reader.text(path).select("*", *columns), form, schema, options)
+        frame = _of_lines(reader.text(path).select("*", *file_places()), form, schema, options)
     origin = "" if "schema" in settings else ", with the columns that the files there at the start have"
-    note = f"{form} files {path}{origin}; rows in the order of the files' times, then paths, then as they stand there"
-    return Source(frame, tuple(place), note)
+    note = f"{form} files {path}{origin}; rows in the order of the files' times, then as they stand there"
+    return Source(frame, PLACES, note)
 
 
 def _inferred(spark: SparkSession, path: str, form: str, options: Mapping[str, str]) -> StructType:
@@ -168,7 +165,7 @@ def _generate(spark: SparkSession, settings: Mapping[str, Any], rows_of: RowsOf 
     frame = (reader.option("rows", int(settings["rows"])) if "rows" in settings else reader).load()
     count = f"{int(settings['rows']):,} rows" if "rows" in settings else "rows without end"
     note = f"{count} of {kind}, {dims} columns, seed {seed}; in the order of id"
-    return Source(frame.select("*", _no_problem()), ("id",), note)
+    return Source(frame.select("*", _no_problem()), (), note)
 
 
 _KINDS: dict[str, Opener] = {

@@ -52,6 +52,7 @@ class Spec:
     retain: int = 100  # how many past versions of the state can come back
     stamped: bool = False  # times are timestamps
     schema: Any = None  # of the result, in Arrow's words
+    pruned: bool = False  # rows that cannot be an answer are dropped before the shuffle
 
     def monitor(self) -> Monitor:
         """Make a monitor for one group of rows."""

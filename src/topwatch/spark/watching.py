@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from topwatch.errors import DataError, QueryError, nearest_name
 from topwatch.monitor import Monitor
 from topwatch.queries import Query
+from topwatch.spark.file_order import PLACES, file_places
+from topwatch.spark.pruning import worthwhile
 from topwatch.spark.spec import Spec
 from topwatch.windows import Window
 
@@ -101,6 +103,9 @@ def watch(
         retain=int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100),
     )
     spec = dataclasses.replace(spec, schema=to_arrow_schema(_result(df.schema, spec)))
+    apart = order is None or tuple(order_names) == PLACES  # no partition's rows lie between another's
+    if df.isStreaming and apart and worthwhile(spec):
+        spec = dataclasses.replace(spec, pruned=True)
     return _stream(df, spec) if df.isStreaming else _table(df, spec)
 
 
@@ -139,17 +144,10 @@ def _table(df: DataFrame, spec: Spec) -> DataFrame:
 
 
 def _as_in_files(df: DataFrame) -> tuple[DataFrame, list[str]]:
-    """Add where in which file a row was, so that the order does not depend on how Spark cuts files into partitions."""
     from pyspark.errors import AnalysisException
-    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
-    places = {
-        "_file_time": F.unix_micros("_metadata.file_modification_time"),
-        "_file_name": F.xxhash64("_metadata.file_path"),  # of files of one moment; as a number it is cheap to carry
-        "_file_start": F.col("_metadata.file_block_start"),
-    }
     try:
-        return df.select("*", *(column.alias(name) for name, column in places.items())), list(places)
+        return df.select("*", *file_places()), list(PLACES)
     except AnalysisException:
         return df, []  # rows that come from no file
 

@@ -73,15 +73,19 @@ class Fleet:
         # Rows are known by their ticks: a place in an imagined window that has one for each.
         self._rows = Rows(np.empty((0, 0)), _NONE, _NONE, _NONE, True, -1)
 
-    def push(self, group: Ints, columns: Floats, time: Ints) -> tuple[Ints, Reported]:
-        """Take in rows, each of a group; return the order in which they got their ticks, and what changed."""
+    def push(self, group: Ints, columns: Floats, time: Ints, at: Ints = _NONE) -> tuple[Ints, Reported]:
+        """Take in rows, each of a group; return the order in which they got their ticks, and what changed.
+
+        ``at``, for rows of a single group, says after which of them the group is judged, and what the judgements are
+        called; -1: not after this one.
+        """
         self._admit(int(group.max()) + 1 if group.size else 0)
         order, found, start, columns, time = by_group(group, self.groups, columns, time)
         self._make_room(found, np.diff(start))
         log = Log(np.empty((1024, 4), np.int64), np.empty(1024), np.zeros(1, np.int64))
         log, ends = drive_all(
             self.pages,
-            Arrivals(found, start, columns, self.tick + 1, time),
+            Arrivals(found, start, columns, self.tick + 1, time, at),
             self._span,
             self.table.arrays,
             self.runs,
@@ -105,7 +109,7 @@ class Fleet:
 
     def live_ticks(self) -> Ints:
         """Return the ticks of all rows held, sorted."""
-        return np.sort(self._gathered()[1])
+        return np.sort(self.gathered()[1])
 
     def lines(self) -> Iterator[tuple[int, int, Ints, Floats]]:
         """Yield each group's answer to each query: group, place of the query, ticks and scores, best first."""
@@ -120,12 +124,18 @@ class Fleet:
         part = slice(first, first + self.answers.size[number])
         return self.answers.seq[part], self.answers.key[part] * self._signs[place]
 
+    def answered(self) -> Ints:
+        """Return the ticks of all rows in answers."""
+        a = self.answers
+        parts = [a.seq[first : first + size] for first, size in zip(a.first, a.size, strict=True)]
+        return np.concatenate(parts) if parts else _NONE
+
     def bytes(self) -> int:
         """Size of the arrays."""
         arrays = (*self.pages, *self.runs[:-2], *self.answers)
         return int(sum(array.nbytes for array in arrays))
 
-    def _gathered(self) -> tuple[Floats, Ints, Ints]:
+    def gathered(self) -> tuple[Floats, Ints, Ints]:
         """Return all rows held, group by group: columns, ticks, times."""
         n = self.live()
         columns, ticks = np.empty((self._columns, n)), np.empty(n, np.int64)
@@ -230,7 +240,7 @@ class Fleet:
     def save(self) -> dict[str, np.ndarray]:
         """Return the state as arrays: rows group by group, and what was last reported."""
         g = self.groups
-        columns, ticks, times = self._gathered()
+        columns, ticks, times = self.gathered()
         kept = g * int(self.table.arrays.k.sum())
         return {
             "tick": np.array([self.tick]),
@@ -253,7 +263,7 @@ class Fleet:
         busy = np.flatnonzero(count)
         start = np.concatenate([[0], np.cumsum(count[busy])])
         self._make_room(busy, count[busy])
-        arrivals = Arrivals(busy, start, np.ascontiguousarray(saved["columns"]), 0, saved["times"])
+        arrivals = Arrivals(busy, start, np.ascontiguousarray(saved["columns"]), 0, saved["times"], _NONE)
         refill(self.pages, arrivals, saved["ticks"], self.table.arrays, self.runs)
         self.pages.end[: end.size] = end
         a = self.answers
