@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def pieces(rng: np.random.Generator, spec: Spec, table: pa.Table, first: int) ->
     cuts = np.unique([0, *rng.integers(0, table.num_rows + 1, int(rng.integers(0, 4))), table.num_rows])
     blocks = [
         table.slice(a, b - a).append_column("block", pa.array([first + i] * int(b - a)))
-        for i, (a, b) in enumerate(zip(cuts, cuts[1:], strict=False))
+        for i, (a, b) in enumerate(itertools.pairwise(cuts))
     ]
     pruners = [Pruner(spec), Pruner(spec)]
     for i in rng.permutation(len(blocks)):

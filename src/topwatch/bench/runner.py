@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
@@ -12,9 +13,15 @@ from rich.text import Text
 from topwatch.bench import machine, measure, plots, report, sigmod2006, sizes, verdicts, workload
 from topwatch.errors import QueryError, nearest_name
 
-BENCHES = {"sigmod2006": sigmod2006}
-
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+Run = Callable[[str, Sequence[str], Path, int, Progress, Console], bool]
+
+
+class Bench(NamedTuple):
+    """A bench: the names of its experiments, and what measures some of them at a scale."""
+
+    experiments: tuple[str, ...]
+    run: Run
 
 
 def listing() -> str:
@@ -22,34 +29,35 @@ def listing() -> str:
 
     >>> print(listing())
     sigmod2006: defaults, k, d, N, r, Q, cells, scores
+    spark: stream, start
     """
-    lines = []
-    for name, bench in BENCHES.items():
-        experiments = bench.experiments(bench.SCALES["tiny"])
-        lines.append(f"{name}: {', '.join(experiment.name for experiment in experiments)}")
-    return "\n".join(lines)
+    return "\n".join(f"{name}: {', '.join(bench.experiments)}" for name, bench in BENCHES.items())
 
 
 def run(names: Sequence[str], scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress) -> bool:
     """Run benches, all when none is named; return whether the algorithms agreed everywhere."""
     names = list(dict.fromkeys(names)) or list(BENCHES)
     _check("bench", names, BENCHES)
-    chosen = [BENCHES[name] for name in names]
-    known = [experiment.name for bench in chosen for experiment in bench.experiments(bench.SCALES[scale])]
+    known = [experiment for name in names for experiment in BENCHES[name].experiments]
     _check("only", only, known)
     out.mkdir(parents=True, exist_ok=True)
     screen = report.console()
     screen.print(machine.legend())
+    agreed = []
+    for name in names:
+        bench = BENCHES[name]
+        mine = [experiment for experiment in only if experiment in bench.experiments]
+        if mine or not only:
+            agreed.append(bench.run(scale, mine, out, seed, progress, screen))
+    return all(agreed)
+
+
+def _run_sigmod2006(scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, screen: Console) -> bool:
+    name, bench = "sigmod2006", sigmod2006
     screen.print(report.METHOD)
     with progress("compiling", 1) as advance:
         measure.warm_up()
         advance(1)
-    agreed = [_run(name, scale, only, out, seed, progress, screen) for name in names]
-    return all(agreed)
-
-
-def _run(name: str, scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, screen: Console) -> bool:
-    bench = BENCHES[name]
     size = bench.SCALES[scale]
     measured: dict[workload.Setting, measure.Point] = {}
     judged: list[verdicts.Verdict] = []
@@ -94,6 +102,20 @@ def _run(name: str, scale: str, only: Sequence[str], out: Path, seed: int, progr
     else:
         screen.print(f"{name}: at this scale no target is judged. Results are in {out}.")
     return wrong == 0
+
+
+def _run_spark(scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, screen: Console) -> bool:
+    from topwatch.bench import spark  # Spark is not needed for the others
+
+    return spark.run(scale, only, out, seed, progress, screen)
+
+
+BENCHES = {
+    "sigmod2006": Bench(
+        tuple(experiment.name for experiment in sigmod2006.experiments(sigmod2006.SCALES["tiny"])), _run_sigmod2006
+    ),
+    "spark": Bench(("stream", "start"), _run_spark),
+}
 
 
 def _algorithms(setting: workload.Setting) -> list[str]:
