@@ -61,7 +61,7 @@ def run(
     rows_of : function, optional
         What makes the rows of ``generate``.
     """
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     failed = False
@@ -77,7 +77,12 @@ def run(
                 spark.stop()
     except (RunError, PySparkException, Py4JError, ConnectionError) as error:
         failed = True
-        said = str(error) if isinstance(error, RunError) else f"run: {cause(str(error))}"
+        if isinstance(error, RunError):
+            said = str(error)
+        elif isinstance(error, ConnectionError | Py4JNetworkError):
+            said = "run: Spark's process has ended"
+        else:
+            said = f"run: {cause(str(error))}"
         raise RunError(f"{said}; Spark's own log is {LOG}") from None
     finally:
         if not failed:
