@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from maven_jars import UnavailableError, java
 from terminals import ENTER_SCREEN, LEAVE_SCREEN, SHOW_CURSOR, on_a_terminal
 
@@ -140,6 +141,21 @@ def test_on_a_terminal_it_fills_the_screen_until_ctrl_c(tmp_path: Path) -> None:
     assert " rows/s in the mean" in after
     assert after.rstrip().endswith("topwatch: interrupted")
     assert "Traceback" not in output
+
+
+def test_the_demo_ends_by_itself_on_a_narrow_terminal(tmp_path: Path) -> None:
+    demo = Path(__file__).parents[2] / "examples" / "demo.yml"
+    text = demo.read_text(encoding="utf-8")
+    short = text.replace("rows: 2500000, rows_per_batch: 100000", "rows: 30000, rows_per_batch: 10000")
+    assert short != text
+    (tmp_path / "demo.yml").write_text(short, encoding="utf-8")
+    code, output = on_a_terminal([*COMMAND, "run", tmp_path / "demo.yml", "--once"], 60, 16, 200)
+    assert code == 0, output
+    assert "mean rows/s" in output
+    assert "30,000 rows in 3 micro-batches, " in output.split(LEAVE_SCREEN)[-1]
+    assert "Traceback" not in output
+    changes = pq.ParquetDataset(sorted((tmp_path / "demo" / "changes").glob("*.parquet"))).read()
+    assert set(changes.column("query").to_pylist()) == {query["name"] for query in yaml.safe_load(text)["queries"]}
 
 
 def test_without_java_it_says_so_and_names_the_log(tmp_path: Path) -> None:
