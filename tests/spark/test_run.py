@@ -162,8 +162,9 @@ def test_without_java_it_says_so_and_names_the_log(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yml").write_text(GENERATED + "sink: memory")
     done = run("run", tmp_path / "pipeline.yml", JAVA_HOME=str(tmp_path))
     assert done.returncode == 2
-    assert done.stderr.startswith("topwatch: run: Spark did not start; it needs Java 17 or newer, ")
-    assert "Spark's own log is" in done.stderr
+    assert done.stderr.startswith("topwatch: run: Spark did not start: ")
+    assert f"{tmp_path}/bin/java" in done.stderr
+    assert "; it needs Java 17 or newer; Spark's own log is" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -159,7 +159,7 @@ def cause(text: str) -> str:
     >>> cause("[STREAM_FAILED] Query terminated: Traceback\n  File x\ntopwatch.errors.DataError: time went back\n")
     'time went back'
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip(" :") for line in text.splitlines() if line.strip(" :")]
     ours = [line.partition("Error: ")[2] for line in lines if line.startswith("topwatch.errors.")]
     theirs = [line for line in lines if "Error: " in line or "Exception: " in line]
     return (ours or theirs or lines or ["unknown"])[0]

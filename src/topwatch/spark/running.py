@@ -137,7 +137,9 @@ def session(pipeline: Pipeline, master: str | None, conf: Mapping[str, str]) -> 
         try:
             gateway = launch_gateway(given, output)  # type: ignore[no-untyped-call]
         except PySparkRuntimeError:
-            raise RunError("run: Spark did not start; it needs Java 17 or newer, in JAVA_HOME or on the path") from None
+            with open(LOG, encoding="utf-8", errors="replace") as words:
+                why = cause(words.read())
+            raise RunError(f"run: Spark did not start: {why}; it needs Java 17 or newer") from None
     SparkContext(conf=given, gateway=gateway)
     return SparkSession.builder.getOrCreate()
 
