@@ -16,9 +16,11 @@ AS_ROOT_ON_DEBIAN := [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt
 INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq
 
 # Spark runs on Java 17 or newer; everything else does without.
+HAS_JAVA := version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
+	| sed -n 's/.* version "\([0-9]*\).*/\1/p'); test "$${version:-0}" -ge 17
+
 java:
-	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
-	test "$${version:-0}" -ge 17 \
+	@{ $(HAS_JAVA); } \
 		|| { $(AS_ROOT_ON_DEBIAN) && { $(INSTALL) openjdk-17-jre-headless || $(INSTALL) default-jre-headless; }; } \
 		|| echo "Spark needs Java 17 or newer. On Debian or Ubuntu: sudo apt-get install openjdk-17-jre-headless" >&2
 
@@ -41,8 +43,23 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+# Anew each time: the checkpoint of an earlier run has all rows read. Without Java there is the demo without Spark.
 demo: setup
-	$(BIN)/topwatch demo
+	@if { $(HAS_JAVA); }; then \
+		rm -rf examples/demo && $(BIN)/topwatch run examples/demo.yml --once && printf '%s\n' $(DEMO_IS_OVER); \
+	else \
+		$(BIN)/topwatch demo; \
+	fi
+
+DEMO_IS_OVER := '' \
+	'examples/demo/changes     what entered and left the ten answers and when, as Parquet' \
+	'examples/demo/checkpoint  the window and the place in the stream that a next run would go on from' \
+	'' \
+	'Try next:' \
+	'  $(BIN)/topwatch explain examples/demo.yml    which algorithm serves which query, and why' \
+	'  $(BIN)/topwatch demo                         ten such queries in one process without Spark, until Ctrl-C' \
+	'  $(BIN)/python -c "import pandas; print(pandas.read_parquet(\"examples/demo/changes\").sort_values(\"at\").tail())"' \
+	'and write a pipeline of your own: docs/pipeline.md'
 
 lint: setup
 	$(BIN)/ruff check .
@@ -59,5 +76,5 @@ bench: setup
 	$(BIN)/topwatch bench
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

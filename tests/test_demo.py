@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
-import select
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from sizes import COMPILED
+from terminals import ENTER_SCREEN, LEAVE_SCREEN, SHOW_CURSOR, on_a_terminal
 
 SCRIPT = Path(sys.executable).with_name("topwatch")
 NAMES = ["weighted", "all-round", "contrast", "mid-range", "balanced", "squares", "ratio", "centre", "spot", "alarm"]
-ENTER_SCREEN, LEAVE_SCREEN, SHOW_CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
 LONG = 120  # seconds; kernels may have to be compiled first
 
 
@@ -116,41 +111,9 @@ def test_a_reader_that_leaves_is_no_crash() -> None:
         assert process.stderr.read() == ""
 
 
-def on_a_terminal(width: int, height: int, *arguments: object, keys: str = "") -> tuple[int, str]:
-    """Run the demo on a terminal, press keys once it shows changes, and return its exit code and all it wrote."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
-        environment |= {"TERM": "xterm-256color", "PYTHONUTF8": "1"}
-        os.execve(SCRIPT, [str(SCRIPT), "demo", *map(str, arguments)], environment)
-    output = b""
-    deadline = time.monotonic() + LONG
-    try:
-        while time.monotonic() < deadline:
-            if select.select([terminal], [], [], 1.0)[0]:
-                try:
-                    piece = os.read(terminal, 65_536)
-                except OSError:  # how Linux says that the other end is closed
-                    break
-                if not piece:
-                    break
-                output += piece
-            if keys and b"enters" in output:
-                os.write(terminal, keys.encode())
-                keys = ""
-    finally:
-        os.close(terminal)
-        if time.monotonic() >= deadline:
-            os.kill(pid, signal.SIGKILL)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return code, output.decode(errors="replace")
-
-
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (40, 10)])
 def test_on_a_terminal_it_fills_the_screen_and_leaves_it_clean(width: int, height: int) -> None:
-    code, output = on_a_terminal(width, height, "--seconds", 2)
+    code, output = on_a_terminal([SCRIPT, "demo", "--seconds", 2], width, height, LONG)
     assert code == 0, output
     assert output.count(ENTER_SCREEN) == output.count(LEAVE_SCREEN) == 1
     _, shown = output.split(ENTER_SCREEN)
@@ -165,7 +128,7 @@ def test_on_a_terminal_it_fills_the_screen_and_leaves_it_clean(width: int, heigh
 
 
 def test_control_c_on_a_terminal_ends_it_with_a_summary() -> None:
-    code, output = on_a_terminal(80, 24, keys="\x03")
+    code, output = on_a_terminal([SCRIPT, "demo"], 80, 24, LONG, keys="\x03", when="enters")
     assert code == 0, output
     assert " rows in " in output.split(LEAVE_SCREEN)[-1]
     assert "Traceback" not in output

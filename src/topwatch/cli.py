@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -135,8 +135,9 @@ def run(file: Path, master: str | None, conf: tuple[str, ...], once: bool) -> No
     It runs until Ctrl-C, which stops it cleanly; the next run goes on where it stopped.
     """
     from topwatch.bench import generators
+    from topwatch.live.running import view_of
     from topwatch.spark import running
-    from topwatch.spark.pipeline import read, summary
+    from topwatch.spark.pipeline import building, read, summary
 
     pipeline = read(file)
     settings = {}
@@ -145,29 +146,10 @@ def run(file: Path, master: str | None, conf: tuple[str, ...], once: bool) -> No
         if not given or not name:
             raise click.UsageError(f"--conf: expected NAME=VALUE, got {item!r}.")
         settings[name.strip()] = value.strip()
-    click.echo(f"{file}: {summary.in_a_line(pipeline)}")
-    spark = running.session(pipeline, master, settings)
-    try:
-        query, unread = running.begin(spark, pipeline, once, generators.part)
-        try:
-            running.follow(query, _say_batch)
-            if unread is not None and once:
-                unread.awaitTermination()
-        finally:
-            for active in (query, unread):
-                if active is not None and active.isActive:
-                    active.stop()
-    except running.RunError as error:
-        raise running.RunError(f"{error}; Spark's own log is {running.LOG}") from None
-    finally:
-        spark.stop()
-
-
-def _say_batch(progress: dict[str, Any]) -> None:
-    """Print a line about a micro-batch."""
-    rows, taken = progress["numInputRows"], progress["durationMs"].get("triggerExecution", 0)
-    pace = f"{1000 * rows / taken:,.0f} rows/s" if taken else "–"
-    click.echo(f"{progress['timestamp']} batch {progress['batchId']}: {rows:,} rows in {taken / 1000:.1f} s, {pace}")
+    title = f"{file}: {summary.in_a_line(pipeline)}"
+    # What goes to the console shares the terminal with the view.
+    with view_of(title, building.monitor(pipeline).queries, alone=pipeline.sink.kind != "console") as view:
+        running.run(pipeline, view, master, settings, once, generators.part)
 
 
 @contextmanager

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from maven_jars import UnavailableError, java
+from terminals import ENTER_SCREEN, LEAVE_SCREEN, SHOW_CURSOR, on_a_terminal
 
 import topwatch as tw
 
@@ -38,14 +42,23 @@ def _java() -> None:
         pytest.skip(str(error))
 
 
-def start(*arguments: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "topwatch.cli", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+COMMAND = [sys.executable, "-m", "topwatch.cli"]
 
 
-def run(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    process = start(*arguments)
-    out, err = process.communicate(timeout=300)
+def start(*arguments: Any, **environment: str) -> subprocess.Popen[str]:
+    command = [*COMMAND, *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **environment})
+
+
+def run(*arguments: Any, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder for temporary files, and see that it leaves Spark's log there only when it fails."""
+    with tempfile.TemporaryDirectory() as temporary:
+        process = start(*arguments, TMPDIR=temporary, **environment)
+        out, err = process.communicate(timeout=300)
+        logs = [str(path) for path in Path(temporary).glob("topwatch-spark-*.log")]
+    assert all(path in err for path in logs)
+    assert len(logs) == ("Spark's own log is" in err)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
@@ -65,7 +78,9 @@ def test_a_second_run_goes_on_where_the_first_stopped(tmp_path: Path, rng: np.ra
     write(tmp_path / "in", 1, rows[:200], more='{"flow": "x", "bytes": "many"}\nno JSON at all\n')
     first = run("run", tmp_path / "pipeline.yml", "--once")
     assert first.returncode == 0, first.stderr
-    assert "batch 0: 202 rows" in first.stdout
+    assert "batch 0: 202 rows in " in first.stdout
+    assert re.search(r"rows/s.*, refused 2$", first.stdout, re.MULTILINE), first.stdout
+    assert "\n202 rows in 1 micro-batch, " in first.stdout
     write(tmp_path / "in", 2, [*rows[200:], {"flow": None, "bytes": 1.0, "packets": 1.0}])
     second = run("run", tmp_path / "pipeline.yml", "--once")
     assert second.returncode == 0, second.stderr
@@ -85,26 +100,72 @@ def test_a_second_run_goes_on_where_the_first_stopped(tmp_path: Path, rng: np.ra
     assert sorted(reasons) == ["column 'bytes': expected double, got 'many'", "id is null", "unparsable JSON"]
 
 
-def test_ctrl_c_stops_it_cleanly(tmp_path: Path) -> None:
-    (tmp_path / "pipeline.yml").write_text(
-        PIPELINE.replace(
-            'files: {path: in/*.json, schema: "flow STRING, bytes DOUBLE, packets DOUBLE"}',
-            "generate: {kind: ind, dims: 2, rows_per_batch: 1000}",
-        )
-        .replace("id: flow", "id: id")
-        .replace("{bytes: 0.7, packets: 0.3}", "{x1: 0.7, x2: 0.3}")
-    )
+GENERATED = """
+source: {generate: {kind: ind, dims: 2, rows_per_batch: 1000}}
+window: {last: 50}
+queries:
+  - {name: hot, top: 3, score: {linear: {x1: 0.7, x2: 0.3}}}
+"""
+
+
+def test_rows_for_the_console_go_there_until_ctrl_c(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yml").write_text(GENERATED + "sink: console\n")
     process = start("run", tmp_path / "pipeline.yml")
     deadline = time.monotonic() + 200
     assert process.stdout is not None
-    while "batch 1:" not in (line := process.stdout.readline()):
-        assert line, process.communicate()
+    lines: list[str] = []
+    while not lines or " batch 1: 1,000 rows in " not in lines[-1]:
+        lines.append(process.stdout.readline())
+        assert lines[-1], process.communicate()
         assert time.monotonic() < deadline
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Traceback" not in err
-    assert err.rstrip().endswith("topwatch: interrupted")
+    assert err.strip() == "topwatch: interrupted"
+    header, *rows = [[field.strip() for field in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    assert header == ["at", "query", "op", "id", "score"]
+    assert rows[0][:4] == ["1", "hot", "enter", "1"]
+
+
+def test_on_a_terminal_it_fills_the_screen_until_ctrl_c(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yml").write_text(GENERATED + "sink: {parquet: out/}\ncheckpoint: ckpt/\n")
+    command = [*COMMAND, "run", tmp_path / "pipeline.yml"]
+    code, output = on_a_terminal(command, 80, 24, 200, keys="\x03", when="micro-batch ")
+    assert code == 130, output
+    assert output.count(ENTER_SCREEN) == output.count(LEAVE_SCREEN) == 1
+    _, shown = output.split(ENTER_SCREEN)
+    shown, after = shown.split(LEAVE_SCREEN)
+    words = ["starting Spark", "reading the first rows", "mean rows/s", "batch time", "stopping", "Ctrl-C stops"]
+    assert [word for word in words if word not in shown] == []
+    assert SHOW_CURSOR in output
+    assert " rows/s in the mean" in after
+    assert after.rstrip().endswith("topwatch: interrupted")
+    assert "Traceback" not in output
+
+
+def test_the_demo_ends_by_itself_on_a_narrow_terminal(tmp_path: Path) -> None:
+    demo = Path(__file__).parents[2] / "examples" / "demo.yml"
+    text = demo.read_text(encoding="utf-8")
+    short = text.replace("rows: 2500000, rows_per_batch: 100000", "rows: 30000, rows_per_batch: 10000")
+    assert short != text
+    (tmp_path / "demo.yml").write_text(short, encoding="utf-8")
+    code, output = on_a_terminal([*COMMAND, "run", tmp_path / "demo.yml", "--once"], 60, 16, 200)
+    assert code == 0, output
+    assert "mean rows/s" in output
+    assert "30,000 rows in 3 micro-batches, " in output.split(LEAVE_SCREEN)[-1]
+    assert "Traceback" not in output
+    changes = pq.ParquetDataset(sorted((tmp_path / "demo" / "changes").glob("*.parquet"))).read()
+    assert set(changes.column("query").to_pylist()) == {query["name"] for query in yaml.safe_load(text)["queries"]}
+
+
+def test_without_java_it_says_so_and_names_the_log(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yml").write_text(GENERATED + "sink: memory")
+    done = run("run", tmp_path / "pipeline.yml", JAVA_HOME=str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.startswith("topwatch: run: Spark did not start: ")
+    assert f"{tmp_path}/bin/java" in done.stderr
+    assert "; it needs Java 17 or newer; Spark's own log is" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_setting_without_a_value(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Live views: they push batches into a monitor, read its changes and show them."""
+"""Live views: of a monitor that they push batches into, and of a pipeline that runs elsewhere."""

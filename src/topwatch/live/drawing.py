@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.align import Align
 from rich.console import Console
 from rich.measure import Measurement
 from rich.rule import Rule
@@ -11,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topwatch.changes import Change
-from topwatch.live.frames import Frame, Standing
+from topwatch.live.frames import Frame
 from topwatch.queries import Nearest, Query, Threshold
 from topwatch.scoring import Score
 
@@ -54,13 +56,13 @@ def _changes(changes: list[Change]) -> Table:
     return table
 
 
-def header(title: str, frame: Frame) -> Table:
+def header(title: str, seconds: float) -> Table:
     """Return the line at the top."""
+    right = f"  {clock(seconds)}  Ctrl-C stops"
     table = Table.grid(expand=True)
-    table.add_column(no_wrap=True, overflow="ellipsis")
-    table.add_column(justify="right", no_wrap=True)
-    left = Text.assemble(("topwatch ", "bold cyan"), title)
-    table.add_row(left, Text(f"{clock(frame.seconds)}  Ctrl-C stops", style="dim"))
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column(no_wrap=True, width=len(right))
+    table.add_row(Text.assemble(("topwatch ", "bold cyan"), title), Text(right, style="dim"))
     return table
 
 
@@ -70,17 +72,21 @@ def big_figures(frame: Frame, width: int) -> Table:
     figures = figures_of(frame)
     for value, label in figures:
         table.add_column(min_width=max(len(value), len(label)), no_wrap=True)
-    bars = [_bars(frame.rates)] if width >= WIDE else []
+    bars = [Align.right(bars_of(frame.rates))] if width >= WIDE else []
     table.add_row(*(Text(value, style="bold") for value, _ in figures), *bars)
     table.add_row(*(Text(label, style="dim") for _, label in figures))
     return table
 
 
-def _bars(rates: list[float]) -> Text:
-    """Return the rates as a row of bars, the newest at the right."""
-    recent = rates[-20:]
+def bars_of(values: Sequence[float]) -> Text:
+    """Return values as a row of bars, the newest at the right.
+
+    >>> str(bars_of([0.0, 1.0, 2.0, 4.0]))
+    '▁▃▅█'
+    """
+    recent = values[-20:]
     top = max(recent, default=0.0) or 1.0
-    return Text("".join(BARS[min(7, int(8 * rate / top))] for rate in recent), style="cyan", justify="right")
+    return Text("".join(BARS[min(7, int(8 * value / top))] for value in recent), style="cyan")
 
 
 def figures_of(frame: Frame) -> list[tuple[str, str]]:
@@ -90,7 +96,7 @@ def figures_of(frame: Frame) -> list[tuple[str, str]]:
         (f"{frame.rows:,}", "rows"),
         (f"{frame.live:,}", "live"),
         (f"{frame.changes:,}", "changes"),
-        (_size(frame.bytes), "state"),
+        (size_of(frame.bytes), "state"),
     ]
     if frame.pruned > 0:  # few queries are scanned, and then nothing is pruned
         figures.append((_share(frame.pruned), "pruned"))
@@ -112,26 +118,32 @@ def query_table(frame: Frame, width: int) -> Table:
     for s in frame.queries:
         changes = [f"{s.changes:,}"] if wide else []
         name = Text(str(s.query.name), style="bold")
-        table.add_row(name, Text(describe(s.query)), s.algorithm, *changes, _Best(s))
+        head = [(f"{entry.id}", f"{entry.score:.4f}", entry.id in s.fresh) for entry in s.answer]
+        table.add_row(name, Text(describe(s.query)), s.algorithm, *changes, Best(head))
     return table
 
 
-class _Best:
-    """The head of an answer, as many entries as there is room for, new ones bright."""
+class Best:
+    """The head of an answer in a line, as many entries as there is room for, new ones bright.
 
-    def __init__(self, standing: Standing) -> None:
-        self._standing = standing
+    Parameters
+    ----------
+    entries : list of tuples
+        Id, score, and whether it is new.
+    """
+
+    def __init__(self, entries: list[tuple[str, str, bool]]) -> None:
+        self._entries = entries
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         return Measurement(min(16, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        text = Text("" if self._standing.answer else "none", style="dim", no_wrap=True, overflow="ellipsis")
-        for entry in self._standing.answer:
-            words = f"{entry.id}", f" {entry.score:.4f} "
+        text = Text("" if self._entries else "none", style="dim", no_wrap=True, overflow="ellipsis")
+        for id, score, fresh in self._entries:
+            words = id, f" {score} "
             if text and len(text) + sum(map(len, words)) - 1 > options.max_width:
                 break
-            fresh = entry.id in self._standing.fresh
             text.append(words[0], style="not dim bold green" if fresh else "not dim").append(words[1])
         text.rstrip()
         yield text
@@ -174,11 +186,18 @@ def summary(frame: Frame) -> str:
     rate = frame.rows / frame.seconds if frame.seconds > 0 else 0.0
     return (
         f"{frame.rows:,} rows in {frame.seconds:.1f} s ({rate:,.0f} a second), {frame.changes:,} changes,"
-        f" {_size(frame.bytes)} of state"
+        f" {size_of(frame.bytes)} of state"
     )
 
 
-def _size(count: int) -> str:
+def size_of(count: int) -> str:
+    """Return a number of bytes in words.
+
+    >>> size_of(2_000), size_of(47_300_000), size_of(1_500_000_000)
+    ('2 kB', '47.3 MB', '1.5 GB')
+    """
+    if count >= 1e9:
+        return f"{count / 1e9:.1f} GB"
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
 
 

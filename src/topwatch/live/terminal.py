@@ -168,7 +168,7 @@ class Screen(View):
             return Align.center(lines, vertical="middle", height=self._console.height)
         layout = Layout()
         layout.split_column(
-            Layout(header(self.title, frame), size=2),
+            Layout(header(self.title, frame.seconds), size=2),
             Layout(big_figures(frame, self._console.width), size=3),
             Layout(query_table(frame, self._console.width), size=len(frame.queries) + 2),
             Layout(Recent(frame.recent)),

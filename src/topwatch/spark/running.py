@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from topwatch.errors import TopwatchError
+from topwatch.spark.following import UNREAD, Interrupts, RunError, View, cause, follow
 from topwatch.spark.generated import RowsOf
 from topwatch.spark.pipeline import building
 from topwatch.spark.pipeline.model import Pipeline
@@ -39,12 +38,83 @@ SETTINGS = {
 }
 
 
-class RunError(TopwatchError):
-    """A pipeline that stopped because of an error; the message is its cause in one line."""
+def run(
+    pipeline: Pipeline,
+    view: View,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    once: bool = False,
+    rows_of: RowsOf | None = None,
+) -> None:
+    """Run a pipeline until it ends, and tell a view how it goes; Ctrl-C stops it cleanly, an error is one line.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        What to run.
+    view : View
+        What is told.
+    master, conf
+        Where Spark runs, and its settings, before those of the file.
+    once : bool
+        Read what there is now, then stop.
+    rows_of : function, optional
+        What makes the rows of ``generate``.
+    """
+    from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    failed = False
+    try:
+        with Interrupts() as interrupts:
+            view.phase("starting Spark")
+            spark = session(pipeline, master, conf or {})
+            interrupts.hold()
+            try:
+                _watch(spark, pipeline, view, once, rows_of, interrupts)
+            finally:
+                view.phase("stopping Spark")
+                spark.stop()
+    except (RunError, PySparkException, Py4JError, ConnectionError) as error:
+        failed = True
+        if isinstance(error, RunError):
+            said = str(error)
+        elif isinstance(error, ConnectionError | Py4JNetworkError):
+            said = "run: Spark's process has ended"
+        else:
+            said = f"run: {cause(str(error))}"
+        raise RunError(f"{said}; Spark's own log is {LOG}") from None
+    finally:
+        if not failed:
+            with suppress(FileNotFoundError):
+                os.remove(LOG)
+
+
+def _watch(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    view: View,
+    once: bool,
+    rows_of: RowsOf | None,
+    interrupts: Interrupts,
+) -> None:
+    view.phase("starting the query")
+    query, unread = begin(spark, pipeline, once, rows_of)
+    folder = f"{pipeline.checkpoint}/segments/{query.id}" if pipeline.checkpoint is not None else None
+    try:
+        follow(query, view, folder, unread, lambda: interrupts.asked)
+    finally:
+        view.phase("stopping")
+        for active in (query, unread):
+            if active is not None and active.isActive:
+                active.stop()
 
 
 def session(pipeline: Pipeline, master: str | None, conf: Mapping[str, str]) -> SparkSession:
     """Start Spark with the settings that matter; those of the file and of the command line come on top."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -56,40 +126,35 @@ def session(pipeline: Pipeline, master: str | None, conf: Mapping[str, str]) -> 
         settings["spark.sql.shuffle.partitions"] = "1"  # one window, one task
     elif local:
         settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
-    builder = SparkSession.builder
+    settings.update({**pipeline.spark, **conf})
     # Under spark-submit the master is known already, and must not be overwritten.
     if master is not None or "spark.master" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
-        builder = builder.master(master or pipeline.spark.get("spark.master", LOCAL))
-    for name, value in {**settings, **pipeline.spark, **conf}.items():
-        builder = builder.config(name, value)
-    with _written_to(LOG):
-        return builder.getOrCreate()
-
-
-@contextmanager
-def _written_to(path: str) -> Iterator[None]:
-    """Let what a process started here writes go to a file: Spark's own words are not for the user's screen."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = [os.dup(1), os.dup(2)]
-    try:
-        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        os.close(log)
-        yield
-    finally:
-        for number, old in enumerate(kept, 1):
-            os.dup2(old, number)
-            os.close(old)
+        settings["spark.master"] = master or settings.get("spark.master", LOCAL)
+    given = SparkConf().setAll(list(settings.items()))
+    # Spark's own words are not for the user's screen; rows for the console are.
+    with open(LOG, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
+        output = {"stderr": log} if pipeline.sink.kind == "console" else {"stdout": log, "stderr": log}
+        try:
+            gateway = launch_gateway(given, output)  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError:
+            with open(LOG, encoding="utf-8", errors="replace") as words:
+                why = cause(words.read())
+            raise RunError(f"run: Spark did not start: {why}; it needs Java 17 or newer") from None
+    SparkContext(conf=given, gateway=gateway)
+    return SparkSession.builder.getOrCreate()
 
 
 def begin(
     spark: SparkSession, pipeline: Pipeline, once: bool, rows_of: RowsOf | None = None
 ) -> tuple[StreamingQuery, StreamingQuery | None]:
     """Start a pipeline; return its query, and the one that writes rows that could not be read."""
+    from pyspark.sql import functions as sf
+
     source = open_source(spark, pipeline.source.kind, pipeline.source.chosen.settings(), rows_of)
-    rows = source.frame.where(f"{PROBLEM} IS NULL").drop(PROBLEM, RAW)
+    rows = source.frame
+    if RAW in rows.columns:
+        rows = rows.observe(UNREAD, sf.count(PROBLEM).alias("rows"))
+    rows = rows.where(f"{PROBLEM} IS NULL").drop(PROBLEM, RAW)
     if pipeline.lateness is not None and pipeline.time is not None:
         # In Spark's words: it does not know all of ours.
         rows = rows.withWatermark(pipeline.time, f"{duration('lateness', pipeline.lateness) // 1_000_000} milliseconds")
@@ -116,35 +181,6 @@ def begin(
     if bad is not None and checkpoint is not None:
         unread = start_quarantine(source.frame, f"{bad}/unread", f"{pipeline.checkpoint}/unread", trigger)
     return query, unread
-
-
-def follow(query: StreamingQuery, say: Callable[[dict[str, Any]], None], pause: float = 0.2) -> None:
-    """Tell the progress of each micro-batch until the query ends; an error becomes one line."""
-    last = -1
-    while True:
-        ended = not query.isActive
-        for progress in query.recentProgress:
-            if progress["batchId"] > last and progress["numInputRows"] > 0:
-                last = progress["batchId"]
-                say(dict(progress))
-        if ended:
-            break
-        time.sleep(pause)
-    error = query.exception()
-    if error is not None:
-        raise RunError(f"run: {cause(str(error))}")
-
-
-def cause(text: str) -> str:
-    r"""Find the line that says what went wrong in what Spark says about it.
-
-    >>> cause("[STREAM_FAILED] Query terminated: Traceback\n  File x\ntopwatch.errors.DataError: time went back\n")
-    'time went back'
-    """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    ours = [line.partition("Error: ")[2] for line in lines if line.startswith("topwatch.errors.")]
-    theirs = [line for line in lines if "Error: " in line or "Exception: " in line]
-    return (ours or theirs or lines or ["unknown"])[0]
 
 
 def _trigger(pipeline: Pipeline) -> str | None:
