@@ -115,7 +115,7 @@ def test_little_is_left_and_little_is_kept(rng: np.random.Generator) -> None:
         bucket.take(cut)
     expected = 3 * 2 * 10 * (1 + np.log(20_000 / 10))
     assert left / 10 < 1.1 * expected
-    assert bucket.status()["live"] < 2 * expected + pruned.ROOM
+    assert bucket.status().live < 2 * expected + pruned.ROOM
     assert len(bucket.save()) < 1_000_000
 
 

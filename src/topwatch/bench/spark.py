@@ -163,9 +163,11 @@ def _streams(folder: Path, size: Size, seed: int, progress: Progress) -> tuple[d
     for variant in chosen:
         if variant.options is not None:
             wanted = _wanted(variant.options, size, seed)
-            for found_sums in measured[variant.name].reported:
-                if found_sums != wanted:
-                    wrong.append(f"CHANGES DIFFER in {variant.name}: {found_sums} on Spark, {wanted} from monitors")
+            wrong += [
+                f"CHANGES DIFFER in {variant.name}: {sums} on Spark, {wanted} from monitors"
+                for sums in measured[variant.name].reported
+                if sums != wanted
+            ]
     return measured, wrong
 
 

@@ -1,4 +1,4 @@
-"""What ``topwatch bench spark`` compares: an identity, the operator in its forms, and what Spark itself has to offer."""
+"""What ``topwatch bench spark`` compares: an identity, the operator in its forms, and what Spark itself has."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def variants(size: Size, seed: int) -> list[Variant]:
     def watched(name: str, says: str, beside: str = "identity", **options: Any) -> Variant:
         return Variant(name, says, beside, partial(_watch, queries=asked, **options), options)
 
-    whole = {"window": tw.last(size.window), "algorithm": "reserve"}
+    whole: dict[str, Any] = {"window": tw.last(size.window), "algorithm": "reserve"}
     return [
         Variant("identity", "every row", "", partial(_identity, columns=COLUMNS)),
         watched("pruned", "every change", window=tw.last(size.window)),
@@ -144,7 +144,8 @@ def _same(batches: Any) -> Any:
 def _watch(df: DataFrame, segments: str, queries: list[tw.TopK], **options: Any) -> DataFrame:
     from topwatch.spark import watch
 
-    return watch(df, queries, segments=segments, **options)
+    found: DataFrame = watch(df, queries, segments=segments, **options)
+    return found
 
 
 def _native(df: DataFrame, segments: str, queries: list[tw.TopK], window: int) -> DataFrame:
@@ -158,4 +159,6 @@ def _native(df: DataFrame, segments: str, queries: list[tw.TopK], window: int) -
             f"{weight!r}D * {name}" for name, weight in zip(query.score.columns, query.score.coefficients, strict=True)
         )
         best.append(sf.expr(f"max_by(id, {score}, {query.k})").alias(str(query.name)))
-    return stamped.groupBy(sf.window("ts", f"{window} seconds", f"{max(1, window // 10)} seconds")).agg(*best)
+    hops = sf.window("ts", f"{window} seconds", f"{max(1, window // 10)} seconds")
+    found: DataFrame = stamped.groupBy(hops).agg(*best)
+    return found

@@ -12,6 +12,7 @@ from topwatch.spark.groups import groups_for
 from topwatch.spark.ordering import merged, order_keys, sort
 from topwatch.spark.packing import pack_all, unpack_all
 from topwatch.spark.spec import Spec
+from topwatch.spark.status import Status
 
 
 class Bucket:
@@ -60,17 +61,16 @@ class Bucket:
         """How many rows the windows hold, and how many wait."""
         return self._groups.live() + (self._waiting.num_rows if self._waiting is not None else 0)
 
-    def status(self) -> dict[str, Any]:
-        """Return what a watcher of the stream wants to see."""
-        waiting = self._waiting.nbytes if self._waiting is not None else 0
-        return {
-            "rows": self.rows,
-            "late": self.late,
-            "refused": self.refused,
-            "live": self.live(),
-            "bytes": self._groups.bytes() + waiting,
-            "answers": self._groups.answers(),
-        }
+    def status(self) -> Status:
+        """Return how the bucket stands."""
+        return Status(
+            rows=self.rows,
+            late=self.late,
+            refused=self.refused,
+            live=self.live(),
+            bytes=self._groups.bytes() + (self._waiting.nbytes if self._waiting is not None else 0),
+            answers=tuple(self._groups.answers()),
+        )
 
     @property
     def next_time(self) -> int | None:

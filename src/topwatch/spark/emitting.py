@@ -16,14 +16,6 @@ Key = tuple[Any, ...]
 Line = tuple[float, int, Any, float]  # what it is sorted by (key and age), id, score
 
 
-SHOWN = 10  # rows of an answer that a status has
-
-
-def shown(id: Any) -> Any:
-    """Return an id as JSON has it."""
-    return id if isinstance(id, str | int | float | bool) or id is None else str(id)
-
-
 class Emitter:
     """Turns changes into rows of the result.
 

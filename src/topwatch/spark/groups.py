@@ -11,13 +11,15 @@ import pyarrow.compute as pc
 from topwatch.changes import Changes
 from topwatch.monitor import Monitor
 from topwatch.queries import Threshold
-from topwatch.spark.emitting import SHOWN, Emitter, Key, shown
+from topwatch.spark.emitting import Emitter, Key
 from topwatch.spark.packing import load_arrays, save_arrays
 from topwatch.spark.spec import Spec
+from topwatch.spark.status import Answer
 from topwatch.structures.fleet import Fleet, FleetIds
 from topwatch.windows import LastRows, LastTime
 
 FEW = 3  # groups whose answers people look at
+SHOWN = 100  # rows of an answer
 
 Found = tuple[pa.Table, pa.Table | None]
 
@@ -34,7 +36,7 @@ class Groups(Protocol):
     def bytes(self) -> int:
         """How many bytes the windows and what belongs to them take."""
 
-    def answers(self) -> list[dict[str, Any]]:
+    def answers(self) -> list[Answer]:
         """Return the answers of a few groups, those first that changed last, for people to look at."""
 
     def save(self) -> list[pa.Table]:
@@ -102,10 +104,10 @@ class MonitorGroups:
         """How many bytes the windows and what belongs to them take."""
         return sum(monitor.stats()["bytes"] for monitor in self._monitors.values())
 
-    def answers(self) -> list[dict[str, Any]]:
+    def answers(self) -> list[Answer]:
         """Return the answers of a few groups, those first that changed last, for people to look at."""
         return [
-            _answer(key, query.name, [tuple(entry) for entry in self._monitors[key].answer(query.name)])
+            Answer(key, str(query.name), tuple(self._monitors[key].answer(query.name)[:SHOWN]))
             for key in self._changed
             for query in self._spec.queries
         ]
@@ -200,15 +202,15 @@ class FleetGroups:
         """How many bytes the windows and what belongs to them take."""
         return self._fleet.bytes() + self._ids.kept.bytes()
 
-    def answers(self) -> list[dict[str, Any]]:
+    def answers(self) -> list[Answer]:
         """Return the answers of a few groups, those first that changed last, for people to look at."""
         found = []
         for group in self._changed:
             key = tuple(column[group].as_py() for column in self._table.columns)
             for place, query in enumerate(self._spec.queries):
                 ticks, scores = self._fleet.answer(group, place)
-                ids = self._ids.read(ticks[:SHOWN]).to_pylist() if ticks.size else []
-                found.append(_answer(key, query.name, list(zip(ids, scores.tolist(), strict=False))))
+                ids = self._ids.read(ticks).to_pylist() if ticks.size else []
+                found.append(Answer(key, str(query.name), tuple(zip(ids, scores.tolist(), strict=True))))
         return found
 
     def save(self) -> list[pa.Table]:
@@ -238,14 +240,6 @@ class FleetGroups:
             name = str(self._spec.queries[place].name)
             found[keys[group], name] = list(zip(ids, scores.tolist(), ticks.tolist(), strict=True))
         return found
-
-
-def _answer(key: Key, query: str | None, rows: list[tuple[Any, float]]) -> dict[str, Any]:
-    return {
-        "by": [shown(value) for value in key],
-        "query": query,
-        "rows": [(shown(id), score) for id, score in rows[:SHOWN]],
-    }
 
 
 def _coded(table: pa.Table, by: tuple[str, ...]) -> tuple[np.ndarray, list[Key]]:

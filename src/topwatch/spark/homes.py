@@ -12,6 +12,7 @@ import pyarrow.fs as pafs
 from topwatch.errors import DataError
 from topwatch.spark.manifest import Manifest
 from topwatch.spark.segments import Folder, Part, batch_of, open_folder
+from topwatch.spark.status import Status, write_status
 
 PIECE = 1 << 20  # bytes of a value in the state store
 
@@ -24,6 +25,9 @@ class Home(Protocol):
 
     def get(self, part: Part) -> Any:
         """Return bytes that were kept."""
+
+    def tell(self, status: Status) -> None:
+        """Say how the bucket stands, for those who look on."""
 
     def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
         """Remove segments that neither this version nor one that can still come back needs."""
@@ -52,6 +56,10 @@ class FolderHome:
     def get(self, part: Part) -> Any:
         """Return bytes that were kept."""
         return self._folder.read(part)
+
+    def tell(self, status: Status) -> None:
+        """Say how the bucket stands, for those who look on."""
+        write_status(self._folder.uri, self._bucket, status)
 
     def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
         """Publish what is needed; the first bucket also removes, now and then, what no bucket needs."""
@@ -90,6 +98,9 @@ class StoreHome:
         if not parts:
             raise DataError(f"state: segment {name} is missing from the state store")
         return pa.py_buffer(b"".join(bytes(part) for part in parts))
+
+    def tell(self, status: Status) -> None:
+        """Nobody sees into the store."""
 
     def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
         """Remove what this version no longer names: the store itself keeps its earlier versions."""

@@ -8,7 +8,8 @@ the same machine than the one before it sends its references there (:mod:`topwat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -50,7 +51,6 @@ class Done:
     found: pa.Table
     next_time: int | None
     kept: bytes | None = None
-    status: dict[str, Any] = field(default_factory=dict)
 
 
 class Keeper:
@@ -88,9 +88,9 @@ class Keeper:
         manifest.renew()
         self._home.tidy(task.batch, manifest, self._spec.retain)
         kept = bucket.save() if self._spec.pruned else None
-        status = {"batch": task.batch, **bucket.status()}
+        self._home.tell(dataclasses.replace(bucket.status(), batch=task.batch))
         _warm[self._query, self._bucket] = (manifest.token, bucket)
-        return Done(manifest.to_bytes(), found, bucket.next_time, kept, status)
+        return Done(manifest.to_bytes(), found, bucket.next_time, kept)
 
     def warm(self, token: str) -> bool:
         """Tell whether this process has the bucket in the version of a token."""

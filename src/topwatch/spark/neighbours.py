@@ -73,7 +73,7 @@ def _ask(name: str, token: str, task: Task) -> Done | None:
             found = unpack(wire.recv_bytes())
     except (OSError, EOFError, ValueError, KeyError):
         return None
-    return Done(answer["state"].encode(), found, answer["next_time"], status=answer["status"])
+    return Done(answer["state"].encode(), found, answer["next_time"])
 
 
 def _told(task: Task) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _serve(wire: Connection[Any, Any]) -> None:
             wire.send_bytes(json.dumps({"error": str(error)}).encode())
             return
         _tell(asked["name"], keeper, Manifest.from_bytes(done.state).token)
-        answer = {"state": done.state.decode(), "next_time": done.next_time, "status": done.status}
+        answer = {"state": done.state.decode(), "next_time": done.next_time}
         wire.send_bytes(json.dumps(answer).encode())
         wire.send_bytes(pack(done.found))
 

@@ -15,11 +15,12 @@ import pyarrow as pa
 from topwatch.changes import Changes
 from topwatch.kernels.prune import keep_candidates
 from topwatch.kernels.scoring import Ints
-from topwatch.spark.emitting import SHOWN, Emitter, shown
+from topwatch.spark.emitting import Emitter
 from topwatch.spark.ordering import constants_of, order_keys
 from topwatch.spark.packing import load_arrays, pack_all, save_arrays, unpack_all
 from topwatch.spark.pruning import ROW, columns_of, table_of
 from topwatch.spark.spec import Spec
+from topwatch.spark.status import Answer, Status
 from topwatch.structures.fleet import Fleet, FleetIds
 from topwatch.windows import LastRows
 
@@ -114,21 +115,18 @@ class PrunedBucket:
         places = {column: place for place, column in enumerate(self._spec.columns)}
         return Fleet(self._spec.queries, places, 0, self._reach, 1)
 
-    def status(self) -> dict[str, Any]:
-        """Return what a watcher of the stream wants to see."""
-        names = [query.name for query in self._spec.queries]
-        answers = [
-            {"by": [], "query": name, "rows": [(shown(id), score) for id, score, _ in lines[:SHOWN]]}
-            for name, lines in zip(names, self._lines(), strict=False)
-        ]
-        return {
-            "rows": self.rows,
-            "late": 0,
-            "refused": self.refused,
-            "live": self._fleet.live(),
-            "bytes": self._fleet.bytes(),
-            "answers": answers,
-        }
+    def status(self) -> Status:
+        """Return how the bucket stands."""
+        return Status(
+            rows=self.rows,
+            refused=self.refused,
+            live=self._fleet.live(),
+            bytes=self._fleet.bytes(),
+            answers=tuple(
+                Answer((), str(query.name), tuple(line[:2] for line in lines))
+                for query, lines in zip(self._spec.queries, self._lines(), strict=False)
+            ),
+        )
 
     def save(self) -> bytes:
         """Return the state as bytes: counters, rows, ids, what was last reported."""

@@ -71,16 +71,16 @@ class ArrowIds:
     """Ids of any Arrow type by tick, in chunks. Reading is O(log chunks) per row, merging O(1) amortised."""
 
     def __init__(self) -> None:
-        self._ticks: list[Ints] = []
+        self._ticks: list[Ints | range] = []  # of a chunk's rows; a range where none is left out
         self._chunks: list[pa.Array] = []
         self._rows = 0
 
     def write(self, slots: Ints, first: int, values: Values) -> None:
         """Note the ids of rows that arrive from tick ``first`` on."""
-        self.restore(np.arange(first, first + len(slots)), values)
+        self.restore(range(first, first + len(slots)), values)
         self._merge()
 
-    def restore(self, ticks: Ints, values: Values) -> None:
+    def restore(self, ticks: Ints | range, values: Values) -> None:
         """Note the ids of rows with these ticks, which are sorted."""
         self._ticks.append(ticks)
         self._chunks.append(values)
@@ -90,16 +90,22 @@ class ArrowIds:
         """Return the ids of rows."""
         import pyarrow as pa
 
-        starts = np.array([chunk[0] for chunk in self._ticks])
-        number = np.searchsorted(starts, ticks, side="right") - 1
-        order = np.argsort(number, kind="stable")
-        parts = []
-        for i in np.unique(number):
-            mine = order[number[order] == i]
-            parts.append(self._chunks[i].take(pa.array(np.searchsorted(self._ticks[i], ticks[mine]))))
-        if not parts:
+        if not len(ticks):
             return self._chunks[0].slice(0, 0) if self._chunks else pa.array([], pa.null())
-        return pa.concat_arrays(parts).take(pa.array(np.argsort(order, kind="stable")))
+        starts = np.array([chunk[0] for chunk in self._ticks])
+        number = np.searchsorted(starts, ticks, side="right").astype(np.int16) - 1  # short numbers sort fast
+        order = np.argsort(number, kind="stable")
+        bounds = np.searchsorted(number[order], np.arange(len(starts) + 1))
+        parts = []
+        for i in np.flatnonzero(np.diff(bounds)):
+            mine, known = ticks[order[bounds[i] : bounds[i + 1]]], self._ticks[i]
+            places = mine - known.start if isinstance(known, range) else np.searchsorted(known, mine)
+            parts.append(self._chunks[i].take(pa.array(places)))
+        if len(parts) == 1:
+            return parts[0]
+        back = np.empty(order.size, np.int64)
+        back[order] = np.arange(order.size)
+        return pa.concat_arrays(parts).take(pa.array(back))
 
     def move(self, old: Ints, new: Ints, size: int) -> None:
         """Ticks do not change when slots do."""
@@ -123,11 +129,19 @@ class ArrowIds:
         import pyarrow as pa
 
         if len(self._chunks) > _MANY_CHUNKS:
-            self._chunks, self._ticks = [pa.concat_arrays(self._chunks)], [np.concatenate(self._ticks)]
+            self._chunks, self._ticks = (
+                [pa.concat_arrays(self._chunks)],
+                [np.concatenate(list(map(_array, self._ticks)))],
+            )
 
     def bytes(self) -> int:
         """Size of the arrays."""
-        return int(sum(chunk.nbytes for chunk in self._chunks) + 8 * self._rows)
+        ticks = sum(len(known) for known in self._ticks if not isinstance(known, range))
+        return int(sum(chunk.nbytes for chunk in self._chunks) + 8 * ticks)
+
+
+def _array(ticks: Ints | range) -> Ints:
+    return np.arange(ticks.start, ticks.stop) if isinstance(ticks, range) else ticks
 
 
 Ids = OrdinalIds | NumberIds | ArrowIds
