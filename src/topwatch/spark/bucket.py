@@ -29,11 +29,15 @@ class Bucket:
         self._groups = groups_for(spec)
         self._waiting: pa.Table | None = None
         self._passed: int | None = None  # the watermark up to which rows have been released, in milliseconds
+        self._offset = 0
         self.late = 0
-        self.refused = 0
         self.rows = 0
 
-    def take(self, slices: list[pa.Table], watermark: int | None) -> tuple[pa.Table, pa.Table]:
+    def begin(self, rows: int) -> None:
+        """Count on from so many rows that are not taken in again."""
+        self._offset = self.rows = rows
+
+    def take(self, slices: list[pa.Table], watermark: int | None, leave: int = 0) -> tuple[pa.Table, pa.Table]:
         """Take in the slices of a micro-batch; return what is emitted, and the rows that came too late.
 
         Parameters
@@ -42,8 +46,10 @@ class Bucket:
             Each in order.
         watermark : int or None
             Milliseconds. Rows before it are complete; None when rows do not wait.
+        leave : int
+            How many of the first rows to leave out.
         """
-        table = merged(slices, self._spec) if slices else None
+        table = merged(slices, self._spec).slice(leave) if slices else None
         late = []
         if self._spec.watermark:
             table, too_late = self._release(table, watermark or 0)
@@ -53,6 +59,9 @@ class Bucket:
             self.rows += table.num_rows
             found, too_late = self._groups.take(table)
             late.append(too_late)
+            if self._offset and found.num_rows:
+                place = found.schema.get_field_index("at")
+                found = found.set_column(place, "at", pc.add(found.column(place), self._offset))
         refused = [refuse(part, "too late", self._spec) for part in late if part is not None and part.num_rows]
         self.late += sum(part.num_rows for part in refused)
         return found, pa.concat_tables(refused) if refused else pa.table({})
@@ -66,7 +75,6 @@ class Bucket:
         return Status(
             rows=self.rows,
             late=self.late,
-            refused=self.refused,
             live=self.live(),
             bytes=self._groups.bytes() + (self._waiting.nbytes if self._waiting is not None else 0),
             answers=tuple(self._groups.answers()),
@@ -100,7 +108,7 @@ class Bucket:
         """Return the state as bytes: the rows that wait, counters, groups."""
         waiting = self._waiting if self._waiting is not None else pa.table({})
         counts = pa.table(
-            {"passed": [self._passed], "late": [self.late], "refused": [self.refused], "rows": [self.rows]}
+            {"passed": [self._passed], "offset": [self._offset], "late": [self.late], "rows": [self.rows]}
         )
         return pack_all([waiting, counts, *self._groups.save()])
 
@@ -111,7 +119,7 @@ class Bucket:
         waiting, counts, *groups = unpack_all(blob)
         bucket._waiting = waiting if waiting.num_columns else None
         (line,) = counts.to_pylist()
-        bucket._passed, bucket.late, bucket.refused, bucket.rows = line.values()
+        bucket._passed, bucket._offset, bucket.late, bucket.rows = line.values()
         bucket._groups.load(groups)
         return bucket
 

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from topwatch.spark.buckets import bucket_numbers
 from topwatch.spark.ordering import in_order, squeeze
 from topwatch.spark.pruning import Pruner
 from topwatch.spark.segments import Folder, Segment, pack
 from topwatch.spark.spec import Spec
 
-BUCKET = "_bucket"  # column with the number of the row's bucket, worked out by Spark
 PIECE = 1 << 15  # rows of a piece, for each bucket
 MOST = 1 << 20
 ROWS, BAD, KEPT = 0, 1, 2  # what a reference points to: rows, refused ones, those that pruning has left
@@ -94,9 +94,9 @@ class _Writer:
         if buckets == 1:
             self.add(0, ROWS, squeeze(table, self._spec.order))
             return
-        number = table.column(BUCKET).to_numpy().astype(np.uint8 if buckets <= 256 else np.int64)  # small sorts fast
+        number = bucket_numbers(table, self._spec.by, buckets)
         order = np.argsort(number, kind="stable")
-        table = table.drop_columns([BUCKET]).take(pa.array(order))
+        table = table.take(pa.array(order))
         bounds = np.searchsorted(number[order], np.arange(buckets + 1)).tolist()
         for bucket, (a, b) in enumerate(pairwise(bounds)):
             if b > a:

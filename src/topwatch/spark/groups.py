@@ -204,13 +204,16 @@ class FleetGroups:
 
     def answers(self) -> list[Answer]:
         """Return the answers of a few groups, those first that changed last, for people to look at."""
+        asked = [(group, place) for group in self._changed for place in range(len(self._spec.queries))]
+        parts = [self._fleet.answer(group, place) for group, place in asked]
+        if not parts:
+            return []
+        ids = iter(self._ids.read(np.concatenate([ticks for ticks, _ in parts])).to_pylist())
         found = []
-        for group in self._changed:
+        for (group, place), (_, scores) in zip(asked, parts, strict=True):
             key = tuple(column[group].as_py() for column in self._table.columns)
-            for place, query in enumerate(self._spec.queries):
-                ticks, scores = self._fleet.answer(group, place)
-                ids = self._ids.read(ticks).to_pylist() if ticks.size else []
-                found.append(Answer(key, str(query.name), tuple(zip(ids, scores.tolist(), strict=True))))
+            rows = tuple((next(ids), score) for score in scores.tolist())
+            found.append(Answer(key, str(self._spec.queries[place].name), rows))
         return found
 
     def save(self) -> list[pa.Table]:

@@ -25,6 +25,7 @@ from topwatch.spark.spec import Spec
 
 REPLAY = 4  # how many times as many rows as the state has may be replayed at a restart
 LEAST_REPLAY = 1 << 20
+MANY = 256  # micro-batches in the log; with more of them, a snapshot costs less than their names
 
 Reference = dict[str, Any]
 Taken = tuple[pa.Table, pa.Table, Bucket | PrunedBucket]  # what is emitted, what came too late, the bucket after it
@@ -82,13 +83,13 @@ class Keeper:
         good = [line for line in lines if line["kind"] != BAD]
         take = self._take_kept if self._spec.pruned else self._take_rows
         found, late, bucket = take(manifest, task, good)
-        bucket.refused += sum(part.num_rows for part in refused)
+        manifest.refused += sum(part.num_rows for part in refused)
         if self._spec.quarantine is not None:
             write_refused(self._spec.quarantine, task.batch, self._bucket, [*refused, late])
         manifest.renew()
         self._home.tidy(task.batch, manifest, self._spec.retain)
         kept = bucket.save() if self._spec.pruned else None
-        self._home.tell(dataclasses.replace(bucket.status(), batch=task.batch))
+        self._home.tell(dataclasses.replace(bucket.status(), batch=task.batch, refused=manifest.refused))
         _warm[self._query, self._bucket] = (manifest.token, bucket)
         return Done(manifest.to_bytes(), found, bucket.next_time, kept)
 
@@ -106,10 +107,7 @@ class Keeper:
     def _take_rows(self, manifest: Manifest, task: Task, lines: list[Reference]) -> Taken:
         bucket = self._taken_out(manifest)
         if not isinstance(bucket, Bucket):
-            base = manifest.base
-            bucket = Bucket.load(self._spec, self._home.get(base)) if base is not None else Bucket(self._spec)
-            for turn in manifest.log:
-                bucket.take(self._read(turn.parts), turn.watermark)
+            bucket = self._rebuilt(manifest)
         parts = []
         for line in lines:
             if line["segment"] is None:
@@ -118,9 +116,26 @@ class Keeper:
                 parts.append(_part(line))
         found, late = bucket.take(self._read(parts), task.watermark)
         manifest.log.append(Turn(parts, task.watermark))
-        if manifest.rows > max(LEAST_REPLAY, REPLAY * bucket.live()):
+        enough, few = self._spec.replayable, len(manifest.log) <= MANY
+        if enough and few and manifest.rows >= enough:
+            manifest.trim(enough, bucket.rows, task.batch)
+        elif not few or (not enough and manifest.rows > max(LEAST_REPLAY, REPLAY * bucket.live())):
             manifest.rebase(self._home.put(task.batch, pa.py_buffer(bucket.save())), task.batch)
         return found, late, bucket
+
+    def _rebuilt(self, manifest: Manifest) -> Bucket:
+        base = manifest.base
+        bucket = Bucket.load(self._spec, self._home.get(base)) if base is not None else Bucket(self._spec)
+        over = 0
+        if manifest.skipped and isinstance(self._spec.every, int):
+            # Judgements fall on the same rows as before only from a multiple of their distance on.
+            over = -manifest.skipped % self._spec.every
+            bucket.begin(manifest.skipped + over)
+        for turn in manifest.log:
+            leave = min(over, turn.rows)
+            over -= leave
+            bucket.take(self._read(turn.parts), turn.watermark, leave)
+        return bucket
 
     def _taken_out(self, manifest: Manifest) -> Bucket | PrunedBucket | None:
         """Return the warm bucket if it is of the version that the store has. Nobody else finds it meanwhile."""

@@ -2,7 +2,8 @@
 
 A bucket's state is its last snapshot, the *base*, and the parts with the rows taken in since, the *log*: what can be
 derived from them is not stored. When the log has grown to a few times the size of the state, a new base is written and
-the log starts again, so that a restart replays a bounded number of rows.
+the log starts again, so that a restart replays a bounded number of rows. One window of the last rows needs no base: the
+log itself is kept as long as the window.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ class Turn:
     parts: list[Part]
     watermark: int | None
 
+    @property
+    def rows(self) -> int:
+        """How many rows came."""
+        return sum(part.rows for part in self.parts)
+
 
 @dataclass
 class Manifest:
@@ -38,6 +44,10 @@ class Manifest:
         The snapshot; None before the first one.
     log : list of Turn
         Micro-batches since.
+    skipped : int
+        Rows before the log, where no snapshot is needed because the log holds the whole window.
+    refused : int
+        Rows without an id or a time so far: they are in no segment of the log.
     dropped : list of (batch, segments)
         Segments that the state no longer names, and since when: an earlier version may still come back.
     """
@@ -45,12 +55,14 @@ class Manifest:
     token: str = ""
     base: Part | None = None
     log: list[Turn] = field(default_factory=list)
+    skipped: int = 0
+    refused: int = 0
     dropped: list[tuple[int, list[str]]] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
         """How many rows the log has."""
-        return sum(part.rows for turn in self.log for part in turn.parts)
+        return sum(turn.rows for turn in self.log)
 
     def names(self) -> set[str]:
         """Return the segments that this version names."""
@@ -64,7 +76,18 @@ class Manifest:
     def rebase(self, base: Part, batch: int) -> None:
         """Start again from a new snapshot."""
         self.dropped.append((batch, sorted(self.names())))
-        self.base, self.log = base, []
+        self.base, self.log, self.skipped = base, [], 0
+
+    def trim(self, rows: int, total: int, batch: int) -> None:
+        """Drop the base and the oldest micro-batches, as long as the others have at least so many rows."""
+        left, before = self.rows, self.names()
+        self.base, self.skipped = None, total - left
+        while self.log and left - self.log[0].rows >= rows:
+            gone = self.log.pop(0).rows
+            left, self.skipped = left - gone, self.skipped + gone
+        lost = before - self.names()
+        if lost:
+            self.dropped.append((batch, sorted(lost)))
 
     def needed(self, batch: int, retain: int) -> set[str]:
         """Return the segments that this version or one that can still come back names; forget the others."""
@@ -93,4 +116,4 @@ class Manifest:
         log = [Turn([Part(*part) for part in turn["parts"]], turn["watermark"]) for turn in found["log"]]
         base = Part(*found["base"]) if found["base"] is not None else None
         dropped = [(int(since), list(names)) for since, names in found["dropped"]]
-        return cls(found["token"], base, log, dropped)
+        return cls(found["token"], base, log, found["skipped"], found["refused"], dropped)

@@ -48,7 +48,6 @@ class PrunedBucket:
         self._ids = FleetIds()
         self._needed = 0  # rows left when they were last thinned
         self.rows = 0
-        self.refused = 0
 
     def take(self, pieces: list[tuple[int, pa.Table]]) -> pa.Table:
         """Take in a micro-batch; return what is emitted."""
@@ -119,7 +118,6 @@ class PrunedBucket:
         """Return how the bucket stands."""
         return Status(
             rows=self.rows,
-            refused=self.refused,
             live=self._fleet.live(),
             bytes=self._fleet.bytes(),
             answers=tuple(
@@ -132,7 +130,7 @@ class PrunedBucket:
         """Return the state as bytes: counters, rows, ids, what was last reported."""
         ticks = self._fleet.live_ticks()
         held = {"tick": ticks, "id": self._ids.read(ticks)} if ticks.size else {"tick": ticks}
-        counts = pa.table({"rows": [self.rows], "refused": [self.refused], "needed": [self._needed]})
+        counts = pa.table({"rows": [self.rows], "needed": [self._needed]})
         return pack_all([counts, save_arrays(self._fleet.save()), pa.table(held)])
 
     @classmethod
@@ -141,7 +139,7 @@ class PrunedBucket:
         bucket = cls(spec)
         counts, arrays, held = unpack_all(blob)
         (line,) = counts.to_pylist()
-        bucket.rows, bucket.refused, bucket._needed = line.values()
+        bucket.rows, bucket._needed = line.values()
         bucket._fleet.load(load_arrays(arrays))
         if held.num_rows:
             bucket._ids.kept.restore(held.column("tick").to_numpy().copy(), held.column("id").combine_chunks())

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from topwatch.monitor import Monitor
 from topwatch.queries import Query
-from topwatch.windows import Window
+from topwatch.windows import LastRows, Window
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,16 @@ class Spec:
             time=self.time,
             **self.options,
         )
+
+    @property
+    def replayable(self) -> int:
+        """How many of the last rows say all about the state: as many as a window and two judgements span; 0: none do.
+
+        Rows that can be late are not among them, since what was late once may not be late at the beginning of a replay.
+        """
+        if self.by or self.time is not None or not isinstance(self.window, LastRows) or not isinstance(self.every, int):
+            return 0
+        return self.window.rows + 2 * self.every
 
     @property
     def carried(self) -> list[str]:

@@ -110,19 +110,13 @@ def watch(
 
 
 def _stream(df: DataFrame, spec: Spec) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
-
-    from topwatch.spark.bulk import BUCKET, SCHEMA, Bulk
+    from topwatch.spark.bulk import SCHEMA, Bulk
     from topwatch.spark.processor import Watching
 
     spark = df.sparkSession
     if spark.conf.get(PROVIDER, "") != ROCKSDB:
         spark.conf.set(PROVIDER, ROCKSDB)  # Python state needs it
-    wanted = _carried(df, spec)
-    if len(spec.buckets) > 1:
-        number = F.pmod(F.hash(*[F.col(f"`{name}`") for name in spec.by]), F.lit(len(spec.buckets)))
-        wanted.append(number.alias(BUCKET))
-    references = df.select(*wanted).mapInArrow(Bulk(spec), SCHEMA)
+    references = df.select(*_carried(df, spec)).mapInArrow(Bulk(spec), SCHEMA)
     return references.groupBy("bucket").transformWithStateInPandas(
         Watching(spec),
         outputStructType=_result(df.schema, spec),

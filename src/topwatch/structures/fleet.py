@@ -287,7 +287,7 @@ class FleetIds:
 
     def write(self, first: int, ids: Values) -> None:
         """Note the ids of rows from tick ``first`` on."""
-        self.kept.restore(range(first, first + len(ids)), ids)
+        self.kept.write(ids, first, ids)
 
     def read(self, ticks: Ints) -> Any:
         """Return the ids of rows."""
