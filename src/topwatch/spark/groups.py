@@ -180,6 +180,12 @@ class FleetGroups:
 
     def _number(self, table: pa.Table) -> np.ndarray:
         """Return the number of each row's group; new groups get the next ones."""
+        if len(self._spec.by) == 1:
+            encoded = _encoded(table.column(self._spec.by[0]))
+            known = pc.index_in(encoded.dictionary, self._table.column(0))
+            if not known.null_count:
+                places: np.ndarray = known.to_numpy()[encoded.indices.to_numpy()].astype(np.int64)
+                return places
         codes, keys = _coded(table, self._spec.by)
         numbers = np.empty(len(keys), np.int64)
         new = []
