@@ -1,5 +1,5 @@
 # setup: a virtual environment in .venv with everything the other targets need.
-.PHONY: setup java servers demo test lint bench clean
+.PHONY: setup java servers demo test lint bench kills clean
 .DEFAULT_GOAL := test
 
 VENV := .venv
@@ -74,6 +74,10 @@ test: lint servers
 
 bench: setup
 	$(BIN)/topwatch bench
+
+# Kills a run on Spark twenty times for each kind of pipeline and compares what it has written. Takes an hour.
+kills: setup
+	$(BIN)/python tests/spark/kills.py --kills 20
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/demo

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from python_workers import kill_workers
 
 import topwatch as tw
 
@@ -82,25 +82,6 @@ def wanted(table: pa.Table, by: str | None = None, **options: Any) -> list[Line]
         monitor = tw.Monitor(QUERIES, algorithm="brute", **options)
         found += [(*(() if by is None else (group,)), *change) for change in monitor.push(part)]
     return sorted(found, key=str)
-
-
-def kill_workers(spark: SparkSession) -> int:
-    """Kill Spark's Python workers, so that nothing they held is left; return how many processes that were."""
-    jvm = spark._jvm
-    assert jvm is not None
-    root = int(jvm.java.lang.ProcessHandle.current().pid())
-    parents = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended while we looked
-    killed = 0
-    for process, parent in parents.items():
-        if parents.get(parent) == root:  # the parent itself starts the workers, and is not one
-            os.kill(process, signal.SIGKILL)
-            killed += 1
-    return killed
 
 
 @pytest.fixture

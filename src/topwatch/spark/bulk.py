@@ -17,12 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from topwatch.errors import DataError
 from topwatch.spark.buckets import bucket_numbers
 from topwatch.spark.ordering import in_order, squeeze
 from topwatch.spark.pruning import Pruner
 from topwatch.spark.segments import Folder, Segment, pack
 from topwatch.spark.spec import Spec
 
+PARTITIONS = "spark.sql.shuffle.partitions"
+KEPT_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"  # as many as the checkpoint was begun with
 PIECE = 1 << 15  # rows of a piece, for each bucket
 MOST = 1 << 20
 ROWS, BAD, KEPT = 0, 1, 2  # what a reference points to: rows, refused ones, those that pruning has left
@@ -59,6 +62,7 @@ class Bulk:
         query, batch = here()
         task = TaskContext.get()
         assert task is not None
+        self._check_partitions(task.getLocalProperty(KEPT_PARTITIONS))
         folder = Folder(f"{self._spec.segments}/{query}") if self._spec.segments is not None else None
         writer = _Writer(self._spec, folder, batch, task.partitionId())
         pruner = Pruner(self._spec) if self._spec.pruned else None
@@ -75,6 +79,14 @@ class Bulk:
                 writer.carry(KEPT, kept, rows)
         if writer.close():
             yield pa.RecordBatch.from_pylist(writer.lines, schema=_FIELDS)
+
+    def _check_partitions(self, partitions: str | None) -> None:
+        """Refuse to go on where groups would come to other buckets than those that have their windows."""
+        if self._spec.by and partitions is not None and int(partitions) != len(self._spec.buckets):
+            raise DataError(
+                f"checkpoint: it was begun with {PARTITIONS}={partitions} and cannot go on with"
+                f" {len(self._spec.buckets)}; set it to {partitions}, or start with a new checkpoint"
+            )
 
 
 class _Writer:

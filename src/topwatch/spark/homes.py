@@ -15,6 +15,7 @@ from topwatch.spark.segments import Folder, Part, batch_of, open_folder
 from topwatch.spark.status import Status, write_status
 
 PIECE = 1 << 20  # bytes of a value in the state store
+CLEANED = "cleaned.json"  # which micro-batch has removed orphans last
 
 
 class Home(Protocol):
@@ -37,7 +38,8 @@ class FolderHome:
     """Segments in a folder, shared by all buckets.
 
     Every bucket publishes the names it needs, beside the segments. What no bucket names and an earlier micro-batch
-    wrote is an orphan: of an attempt that failed, or of a version that cannot come back.
+    wrote is an orphan: of an attempt that failed, or of a version that cannot come back. In every eighth micro-batch
+    the first bucket to come to it removes them.
     """
 
     def __init__(self, folder: Folder, bucket: int, buckets: tuple[int, ...], every: int = 8) -> None:
@@ -62,17 +64,22 @@ class FolderHome:
         write_status(self._folder.uri, self._bucket, status)
 
     def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
-        """Publish what is needed; the first bucket also removes, now and then, what no bucket needs."""
-        needed = manifest.needed(batch, retain)
-        _publish(self._folder.uri, f"needs-{self._bucket}.json", {"batch": batch, "names": sorted(needed)})
-        if self._bucket == self._buckets[0] and batch % self._every == 0:
+        """Publish what is needed; now and then also remove what no bucket needs, whichever comes first."""
+        needed, since = manifest.needed(batch, retain), batch
+        said = _read(self._folder.uri, _needs(self._bucket))
+        if said is not None and said["batch"] >= batch:
+            # Another attempt at this micro-batch was here. Spark may have kept its version and not this one.
+            needed, since = needed.union(said["names"]), said["batch"]
+        _publish(self._folder.uri, _needs(self._bucket), {"batch": since, "names": sorted(needed)})
+        if batch % self._every == 0 and _read(self._folder.uri, CLEANED) != {"batch": batch}:
+            _publish(self._folder.uri, CLEANED, {"batch": batch})
             self.clean(batch)
 
     def clean(self, batch: int) -> None:
         """Remove the segments of earlier micro-batches that no bucket needs."""
         needed: set[str] = set()
         for bucket in self._buckets:
-            needed.update(published(self._folder.uri, f"needs-{bucket}.json"))
+            needed.update(published(self._folder.uri, _needs(bucket)))
         self._folder.drop([name for name in self._folder.names() if batch_of(name) < batch and name not in needed])
 
 
@@ -125,10 +132,21 @@ def _publish(uri: str, name: str, content: dict[str, Any]) -> None:
 
 
 def published(uri: str, name: str) -> list[str]:
-    """Return the names that a bucket has said it needs."""
+    """Return the names that a bucket has said it needs; none for a bucket that has had no row yet."""
+    said = _read(uri, name)
+    return list(said["names"]) if said is not None else []
+
+
+def _read(uri: str, name: str) -> dict[str, Any] | None:
+    """Undo :func:`_publish`; None where nothing has been published."""
     system, root = open_folder(uri)
     try:
         with system.open_input_file(f"{root}/{name}") as file:
-            return list(json.loads(file.read())["names"])
+            found: dict[str, Any] = json.loads(file.read())
     except FileNotFoundError:
-        return []  # a bucket that has had no row yet
+        return None
+    return found
+
+
+def _needs(bucket: int) -> str:
+    return f"needs-{bucket}.json"

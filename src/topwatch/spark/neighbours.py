@@ -86,14 +86,15 @@ def _tell(name: str, keeper: Keeper, token: str) -> None:
     """Note down that this worker has a bucket."""
     global _door
     _keepers[name] = keeper
-    if _door is None or _door.pid != os.getpid():
-        _door = _Door()
-        _door.start()
-    notice = {"address": _door.address, "pid": os.getpid(), "token": token}
-    scratch = os.path.join(_folder(), f".{name}.{os.getpid()}.{threading.get_ident()}")
-    with open(scratch, "w") as file:
-        json.dump(notice, file)
-    os.replace(scratch, os.path.join(_folder(), name))
+    with contextlib.suppress(OSError):  # a full disk, or a path too long for a socket: neighbours read for themselves
+        if _door is None or _door.pid != os.getpid():
+            _door = _Door()
+            _door.start()
+        notice = {"address": _door.address, "pid": os.getpid(), "token": token}
+        scratch = os.path.join(_folder(), f".{name}.{os.getpid()}.{threading.get_ident()}")
+        with open(scratch, "w") as file:
+            json.dump(notice, file)
+        os.replace(scratch, os.path.join(_folder(), name))
 
 
 class _Door(threading.Thread):

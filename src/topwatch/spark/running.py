@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -9,10 +10,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import pyarrow.fs as pafs
+
+from topwatch.spark.bulk import PARTITIONS
 from topwatch.spark.following import UNREAD, Interrupts, RunError, View, cause, follow
 from topwatch.spark.generated import RowsOf
 from topwatch.spark.pipeline import building
 from topwatch.spark.pipeline.model import Pipeline
+from topwatch.spark.segments import open_folder
 from topwatch.spark.sinks import ONCE, start, start_quarantine
 from topwatch.spark.sources import open_source
 from topwatch.spark.text_rows import PROBLEM, RAW
@@ -123,9 +128,9 @@ def session(pipeline: Pipeline, master: str | None, conf: Mapping[str, str]) -> 
     if local:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if not pipeline.by:
-        settings["spark.sql.shuffle.partitions"] = "1"  # one window, one task
+        settings[PARTITIONS] = "1"  # one window, one task
     elif local:
-        settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
+        settings[PARTITIONS] = str(os.cpu_count() or 1)
     settings.update({**pipeline.spark, **conf})
     # Under spark-submit the master is known already, and must not be overwritten.
     if master is not None or "spark.master" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
@@ -159,6 +164,10 @@ def begin(
         # In Spark's words: it does not know all of ours.
         rows = rows.withWatermark(pipeline.time, f"{duration('lateness', pipeline.lateness) // 1_000_000} milliseconds")
     bad = pipeline.quarantine
+    checkpoint = f"{pipeline.checkpoint}/changes" if pipeline.checkpoint is not None else None
+    kept = partitions_of(checkpoint) if checkpoint is not None else None
+    if kept is not None:
+        spark.conf.set(PARTITIONS, kept)  # groups stay in the buckets that have their windows
     found = watch(
         rows,
         building.queries(pipeline),
@@ -175,12 +184,24 @@ def begin(
         **pipeline.options,
     )
     trigger = ONCE if once else _trigger(pipeline)
-    checkpoint = f"{pipeline.checkpoint}/changes" if pipeline.checkpoint is not None else None
     query = start(found, pipeline.sink.kind, pipeline.sink.chosen.settings(), checkpoint, "topwatch", trigger)
     unread = None
     if bad is not None and checkpoint is not None:
         unread = start_quarantine(source.frame, f"{bad}/unread", f"{pipeline.checkpoint}/unread", trigger)
     return query, unread
+
+
+def partitions_of(checkpoint: str) -> str | None:
+    """Return the number of partitions that a checkpoint was begun with; None where nothing has begun."""
+    system, root = open_folder(f"{checkpoint}/offsets")
+    found = system.get_file_info(pafs.FileSelector(root, allow_not_found=True))
+    batches = [int(info.base_name) for info in found if info.base_name.isdecimal()]
+    if not batches:
+        return None
+    with system.open_input_file(f"{root}/{max(batches)}") as file:
+        _, metadata, *_ = file.read().decode().splitlines()
+    kept: str | None = json.loads(metadata).get("conf", {}).get(PARTITIONS)
+    return kept
 
 
 def _trigger(pipeline: Pipeline) -> str | None:

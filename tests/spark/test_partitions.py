@@ -1,0 +1,55 @@
+"""A checkpoint keeps its number of partitions, on which machine ever it goes on: groups have their windows there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from crash_cases import CASES, Stream
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from spark.kills import complaints
+
+import topwatch as tw
+from topwatch.spark.bulk import PARTITIONS
+
+CASE = CASES["by-auto-short-50"]
+
+
+@pytest.fixture
+def _two_again(spark: SparkSession) -> Iterator[None]:
+    yield
+    spark.conf.set(PARTITIONS, "2")
+
+
+@pytest.mark.usefixtures("_two_again")
+def test_a_run_goes_on_with_the_partitions_of_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(CASE, tmp_path / "run", seed=1)
+    for files in (1, 2):
+        stream.grow(files)
+        stream.start(spark).awaitTermination()
+        spark.conf.set(PARTITIONS, "3")  # as on a machine with more cores
+    assert complaints(stream) == []
+
+
+@pytest.mark.usefixtures("_two_again")
+def test_watch_refuses_other_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(CASE, tmp_path / "run", seed=1)
+
+    def run() -> None:
+        stream.grow(len(stream.tables) + 1)
+        rows = spark.readStream.schema("id long, g string, x double").parquet(str(stream.folder / "in"))
+        hot = tw.TopK(k=3, score=tw.linear(x=1.0), name="hot")
+        watched = tw.spark.watch(rows, hot, tw.last(10), by="g", segments=str(tmp_path / "segments"))
+        writer = watched.writeStream.option("checkpointLocation", str(tmp_path / "ck")).option(
+            "path", str(tmp_path / "out")
+        )
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    run()
+    spark.conf.set(PARTITIONS, "3")
+    with pytest.raises(
+        StreamingQueryException, match=f"begun with {PARTITIONS}=2 and cannot go on with 3; set it to 2"
+    ):
+        run()
