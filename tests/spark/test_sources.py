@@ -193,7 +193,7 @@ def generated(spark: SparkSession, **settings: Any) -> Source:
 @pytest.mark.parametrize("rows_per_batch", [7, 1000])
 def test_generated_rows_are_those_of_the_generator(spark: SparkSession, rows_per_batch: int) -> None:
     source = generated(spark, rows=20, rows_per_batch=rows_per_batch)
-    rows = sorted(taken(source.frame), key=lambda row: row[source.order[0]])
+    rows = sorted(taken(source.frame), key=lambda row: row["id"])
     assert [row["id"] for row in rows] == list(range(1, 21))
     expected = generators.generate("cor", 20, 3, seed=5)
     np.testing.assert_array_equal([[row[f"x{i}"] for row in rows] for i in (1, 2, 3)], expected)
@@ -219,7 +219,12 @@ def test_generated_rows_without_end_go_on_after_a_restart(spark: SparkSession, t
         ("files", {"path": "x", "format": "json", "schema": "a strang"}, tw.QueryError, ["schema", "strang"]),
         ("files", {"path": "x", "format": "json", "schema": "a int, A int"}, tw.QueryError, ["schema", "'a'", "twice"]),
         ("files", {"path": "x", "format": "json", "schema": "_raw int"}, tw.QueryError, ["schema", "_raw"]),
-        ("files", {"path": "x", "format": "csv", "schema": "a int, _File int"}, tw.QueryError, ["schema", "_file"]),
+        (
+            "files",
+            {"path": "x", "format": "csv", "schema": "a int, _File_Place int"},
+            tw.QueryError,
+            ["schema", "_file_place"],
+        ),
         ("files", {"path": "x", "format": "json", "schema": "a array<int>"}, tw.QueryError, ["'a'", "array<int>"]),
         (
             "files",

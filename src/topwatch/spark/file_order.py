@@ -8,7 +8,10 @@ megabyte in which the block begins (Spark makes blocks of four megabytes and mor
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 PLACES = ("_file_place",)
 
@@ -20,3 +23,10 @@ def file_places() -> list[Any]:
     time = sf.unix_millis("_metadata.file_modification_time")
     megabyte = sf.shiftright(sf.col("_metadata.file_block_start"), 20)
     return [(sf.shiftleft(time, 22) + sf.least(megabyte, sf.lit((1 << 22) - 1))).alias(PLACES[0])]
+
+
+def reads_files(df: DataFrame) -> bool:
+    """Tell whether Spark knows from which files rows come."""
+    # Trying it out would leave an error in Spark's log where it does not.
+    hidden = df._jdf.queryExecution().analyzed().metadataOutput()
+    return any(hidden.apply(i).name() == "_metadata" for i in range(hidden.size()))

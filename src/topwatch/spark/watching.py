@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from topwatch.errors import DataError, QueryError, nearest_name
 from topwatch.monitor import Monitor
 from topwatch.queries import Query
-from topwatch.spark.file_order import PLACES, file_places
+from topwatch.spark.file_order import PLACES, file_places, reads_files
 from topwatch.spark.pruning import worthwhile
 from topwatch.spark.spec import Spec
 from topwatch.windows import Window
@@ -138,12 +138,7 @@ def _table(df: DataFrame, spec: Spec) -> DataFrame:
 
 
 def _as_in_files(df: DataFrame) -> tuple[DataFrame, list[str]]:
-    from pyspark.errors import AnalysisException
-
-    try:
-        return df.select("*", *file_places()), list(PLACES)
-    except AnalysisException:
-        return df, []  # rows that come from no file
+    return (df.select("*", *file_places()), list(PLACES)) if reads_files(df) else (df, [])
 
 
 def _carried(df: DataFrame, spec: Spec) -> list[Any]:
