@@ -44,26 +44,43 @@ class RunError(TopwatchError):
 
 
 def session(pipeline: Pipeline, master: str | None, conf: Mapping[str, str]) -> SparkSession:
-    """Start Spark with the settings that matter; those of the file and of the command line come on top."""
+    """Start Spark for a pipeline; the settings of the file and of the command line come on top of ours."""
+    settings = {} if pipeline.by else {"spark.sql.shuffle.partitions": "1"}  # one window, one task
+    return start_spark(master, settings, {**pipeline.spark, **conf})
+
+
+def start_spark(
+    master: str | None, settings: Mapping[str, str] | None = None, conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start Spark with the settings that matter, and some more; those of spark-submit, then ``conf``, come on top."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = dict(SETTINGS)
-    local = (master or pipeline.spark.get("spark.master", LOCAL)).startswith("local")
-    if local:
-        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
-    if not pipeline.by:
-        settings["spark.sql.shuffle.partitions"] = "1"  # one window, one task
-    elif local:
-        settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
+    given, asked = _submitted(), dict(conf or {})
+    # What spark-submit was told about where to run is not a file's to change.
+    chosen = master or given.get("spark.master") or asked.get("spark.master") or LOCAL
+    ours = dict(SETTINGS)
+    if chosen.startswith("local"):
+        ours["spark.driver.host"] = ours["spark.driver.bindAddress"] = "127.0.0.1"
+        ours["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
     builder = SparkSession.builder
-    # Under spark-submit the master is known already, and must not be overwritten.
-    if master is not None or "spark.master" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
-        builder = builder.master(master or pipeline.spark.get("spark.master", LOCAL))
-    for name, value in {**settings, **pipeline.spark, **conf}.items():
+    for name, value in {**ours, **(settings or {}), **given, **asked, "spark.master": chosen}.items():
         builder = builder.config(name, value)
     with _written_to(LOG):
         return builder.getOrCreate()
+
+
+def _submitted() -> dict[str, str]:
+    """Return the settings that spark-submit was started with; none where it was not."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # connects to the Java that spark-submit has started
+    found = dict(SparkConf().getAll())
+    if found.get("spark.app.name", "").endswith(".py"):
+        del found["spark.app.name"]  # nobody chose it: it is the name of the script
+    return found
 
 
 @contextmanager
