@@ -23,7 +23,10 @@ import topwatch as tw
 from topwatch.bench.datasets import DATASETS, prepare, steps
 from topwatch.bench.datasets.about import About
 from topwatch.bench.datasets.covtype import ATTRIBUTES
+from topwatch.bench.datasets.luce import MEASUREMENTS
 from topwatch.cli import cli
+from topwatch.spark import pipeline
+from topwatch.spark.pipeline import building
 
 REAL = Path(__file__).parents[3] / "shared" / "data"
 START = datetime(2007, 1, 1, tzinfo=UTC)
@@ -376,6 +379,13 @@ def test_a_slice_of_the_real_luce(spark: SparkSession, tmp_path: Path) -> None:
         wanted = (np.minimum(values, bound) - values.min()) / (bound - values.min())
         np.testing.assert_allclose(found[name], wanted, rtol=0, atol=1e-12)
     assert (done.rows_in, done.rows_out, done.files) == (20_000, 20_000, 2)
+
+
+def test_the_pipeline_of_the_page(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
+    (tmp_path / "luce.yml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
+    read = pipeline.read(tmp_path / "luce.yml")
+    assert {name for query in building.queries(read) for name in query.score.columns} <= set(MEASUREMENTS)
 
 
 def run(*arguments: object) -> Any:

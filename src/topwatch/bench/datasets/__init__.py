@@ -24,7 +24,7 @@ DATASETS = {
     "covtype": "forest cover, ten attributes in [0, 1], in the order of the file",
     "kddcup99": "network connections in [0, 1], most of them several times; scale=log|linear",
     "luce": "readings of weather stations by time, clipped, in [0, 1]; percent=99.9",
-    "nycflights13": "delays at three airports; delay=dep_delay|arr_delay, every='1 hour', combine=sum|max",
+    "nycflights13": "delays at three airports; delay=dep_delay|arr_delay, every='1 day', combine=sum|max",
     "worldcup98": "requests to a web site, or counts of them; shape=requests|snapshots, every='30 s', over='5 minutes'",
 }
 ROWS_PER_FILE = 10_000
