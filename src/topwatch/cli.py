@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -140,16 +140,58 @@ def run(file: Path, master: str | None, conf: tuple[str, ...], once: bool) -> No
     from topwatch.spark.pipeline import building, read, summary
 
     pipeline = read(file)
-    settings = {}
-    for item in conf:
-        name, given, value = item.partition("=")
-        if not given or not name:
-            raise click.UsageError(f"--conf: expected NAME=VALUE, got {item!r}.")
-        settings[name.strip()] = value.strip()
+    settings = _pairs("--conf", conf)
     title = f"{file}: {summary.in_a_line(pipeline)}"
     # What goes to the console shares the terminal with the view.
     with view_of(title, building.monitor(pipeline).queries, alone=pipeline.sink.kind != "console") as view:
         running.run(pipeline, view, master, settings, once, generators.part)
+
+
+@cli.command()
+@click.argument("name", required=False)
+@click.option("--from", "source", type=click.Path(path_type=Path), help="The folder that has NAME.parquet.")
+@click.option("--out", type=click.Path(path_type=Path), help="The folder to make: Parquet files in the stream's order.")
+@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="An option of the data set; see --list.")
+@click.option("--rows-per-file", type=click.IntRange(min=1), default=10_000, show_default=True)
+@click.option("--force", is_flag=True, help="Replace an earlier result.")
+@click.option("--list", "show", is_flag=True, help="List the data sets, with their options.")
+def dataset(
+    name: str | None,
+    source: Path | None,
+    out: Path | None,
+    options: tuple[str, ...],
+    rows_per_file: int,
+    force: bool,
+    show: bool,
+) -> None:
+    """Turn a data set into a stream of files, with Spark: cleaned, scaled, in order."""
+    from topwatch.bench import datasets
+
+    if show:
+        click.echo(datasets.listing())
+        return
+    if name is None or source is None or out is None:
+        raise click.UsageError("needed are NAME, --from and --out; --list says which data sets there are.")
+    settings: dict[str, Any] = _pairs("--set", options)
+    job = datasets.plan(name, source, out, rows_per_file=rows_per_file, force=force, **settings)
+    from topwatch.spark import running
+
+    spark = running.start_spark(None)
+    try:
+        click.echo(job.run(spark))
+    finally:
+        spark.stop()
+
+
+def _pairs(option: str, items: tuple[str, ...]) -> dict[str, str]:
+    """Read options of the form NAME=VALUE."""
+    found = {}
+    for item in items:
+        name, given, value = item.partition("=")
+        if not given or not name:
+            raise click.UsageError(f"{option}: expected NAME=VALUE, got {item!r}.")
+        found[name.strip()] = value.strip()
+    return found
 
 
 @contextmanager

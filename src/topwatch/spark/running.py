@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs as pafs
 
@@ -116,37 +116,68 @@ def _watch(
 
 
 def session(pipeline: Pipeline, master: str | None, conf: Mapping[str, str]) -> SparkSession:
-    """Start Spark with the settings that matter; those of the file and of the command line come on top."""
+    """Start Spark for a pipeline; the settings of the file and of the command line come on top of ours."""
+    settings = {} if pipeline.by else {PARTITIONS: "1"}  # one window, one task
+    return start_spark(master, settings, {**pipeline.spark, **conf}, console=pipeline.sink.kind == "console")
+
+
+def start_spark(
+    master: str | None,
+    settings: Mapping[str, str] | None = None,
+    conf: Mapping[str, str] | None = None,
+    console: bool = False,
+) -> SparkSession:
+    """Start Spark with the settings that matter, and some more; those of spark-submit, then ``conf``, come on top.
+
+    ``console``: what Spark writes to standard output is for the user's screen.
+    """
     from pyspark import SparkConf, SparkContext
-    from pyspark.errors import PySparkRuntimeError
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = dict(SETTINGS)
-    local = (master or pipeline.spark.get("spark.master", LOCAL)).startswith("local")
-    if local:
-        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
-    if not pipeline.by:
-        settings[PARTITIONS] = "1"  # one window, one task
-    elif local:
-        settings[PARTITIONS] = str(os.cpu_count() or 1)
-    settings.update({**pipeline.spark, **conf})
-    # Under spark-submit the master is known already, and must not be overwritten.
-    if master is not None or "spark.master" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
-        settings["spark.master"] = master or settings.get("spark.master", LOCAL)
-    given = SparkConf().setAll(list(settings.items()))
-    # Spark's own words are not for the user's screen; rows for the console are.
+    given, asked = _submitted(), dict(conf or {})
+    # What spark-submit was told about where to run is not a file's to change.
+    chosen = master or given.get("spark.master") or asked.get("spark.master") or LOCAL
+    ours = dict(SETTINGS)
+    if chosen.startswith("local"):
+        ours["spark.driver.host"] = ours["spark.driver.bindAddress"] = "127.0.0.1"
+        ours[PARTITIONS] = str(os.cpu_count() or 1)
+    whole = SparkConf().setAll(list({**ours, **(settings or {}), **given, **asked, "spark.master": chosen}.items()))
+    SparkContext(conf=whole, gateway=None if _submit() else _started(whole, console))
+    return SparkSession.builder.getOrCreate()
+
+
+def _started(conf: Any, console: bool) -> Any:
+    """Start Spark's Java. Its own words are not for the user's screen; rows for the console are."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
     with open(LOG, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
-        output = {"stderr": log} if pipeline.sink.kind == "console" else {"stdout": log, "stderr": log}
+        output = {"stderr": log} if console else {"stdout": log, "stderr": log}
         try:
-            gateway = launch_gateway(given, output)  # type: ignore[no-untyped-call]
+            return launch_gateway(conf, output)  # type: ignore[no-untyped-call]
         except PySparkRuntimeError:
             with open(LOG, encoding="utf-8", errors="replace") as words:
                 why = cause(words.read())
             raise RunError(f"run: Spark did not start: {why}; it needs Java 17 or newer") from None
-    SparkContext(conf=given, gateway=gateway)
-    return SparkSession.builder.getOrCreate()
+
+
+def _submit() -> bool:
+    """Tell whether spark-submit has started Java already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _submitted() -> dict[str, str]:
+    """Return the settings that spark-submit was started with; none where it was not."""
+    if not _submit():
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # connects to the Java that spark-submit has started
+    found = dict(SparkConf().getAll())
+    if found.get("spark.app.name", "").endswith(".py"):
+        del found["spark.app.name"]  # nobody chose it: it is the name of the script
+    return found
 
 
 def begin(
