@@ -80,3 +80,12 @@ def test_cold_and_warm_say_the_same(
     held = sum(1 for _ in tmp_path.glob("*.seg"))
     assert held <= most + 10, "segments of rows that are gone are removed"
     keeping._warm.clear()
+
+
+def test_a_state_that_was_made_for_other_queries_is_refused(tmp_path: Path) -> None:
+    home = FolderHome(Folder(str(tmp_path)), 0, (0,))
+    state = Keeper(spec_of(tw.last(10), 1), "other", 0, home).advance(Task(None, [], 0)).state
+    Keeper(spec_of(tw.last(10), 1), "other", 0, home).advance(Task(state, [], 1))
+    with pytest.raises(tw.DataError, match="state: the checkpoint was begun with other queries"):
+        Keeper(spec_of(tw.last(11), 1), "other", 0, home).advance(Task(state, [], 1))
+    keeping._warm.clear()

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from topwatch.errors import DataError
 from topwatch.spark.bucket import Bucket
 from topwatch.spark.bulk import BAD
 from topwatch.spark.homes import Home
@@ -77,7 +78,7 @@ class Keeper:
 
     def advance(self, task: Task) -> Done:
         """Take a micro-batch."""
-        manifest = Manifest.from_bytes(task.state)
+        manifest = self.manifest(task)
         lines = sorted(task.references, key=lambda line: (line["part"], line["piece"]))
         refused = [unpack(self._bytes(line)) for line in lines if line["kind"] == BAD]
         good = [line for line in lines if line["kind"] != BAD]
@@ -92,6 +93,17 @@ class Keeper:
         self._home.tell(dataclasses.replace(bucket.status(), batch=task.batch, refused=manifest.refused))
         _warm[self._query, self._bucket] = (manifest.token, bucket)
         return Done(manifest.to_bytes(), found, bucket.next_time, kept)
+
+    def manifest(self, task: Task) -> Manifest:
+        """Return the manifest in the store; one that was made for other queries is refused."""
+        manifest, mine = Manifest.from_bytes(task.state), self._spec.fingerprint()
+        if task.state is not None and manifest.made_for != mine:
+            raise DataError(
+                "state: the checkpoint was begun with other queries, another window or other settings;"
+                " go on with those, or start with a new checkpoint and an empty sink"
+            )
+        manifest.made_for = mine
+        return manifest
 
     def warm(self, token: str) -> bool:
         """Tell whether this process has the bucket in the version of a token."""

@@ -46,6 +46,8 @@ class Manifest:
         Micro-batches since.
     skipped : int
         Rows before the log, where no snapshot is needed because the log holds the whole window.
+    made_for : str
+        The fingerprint of what is watched: the state means nothing to other queries.
     refused : int
         Rows without an id or a time so far: they are in no segment of the log.
     dropped : list of (batch, segments)
@@ -57,6 +59,7 @@ class Manifest:
     log: list[Turn] = field(default_factory=list)
     skipped: int = 0
     refused: int = 0
+    made_for: str = ""
     dropped: list[tuple[int, list[str]]] = field(default_factory=list)
 
     @property
@@ -116,4 +119,4 @@ class Manifest:
         log = [Turn([Part(*part) for part in turn["parts"]], turn["watermark"]) for turn in found["log"]]
         base = Part(*found["base"]) if found["base"] is not None else None
         dropped = [(int(since), list(names)) for since, names in found["dropped"]]
-        return cls(found["token"], base, log, found["skipped"], found["refused"], dropped)
+        return cls(found["token"], base, log, found["skipped"], found["refused"], found["made_for"], dropped)

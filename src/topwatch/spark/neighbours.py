@@ -44,7 +44,7 @@ def advance(keeper: Keeper, name: str, task: Task) -> Done:
     task : Task
         What is to be done.
     """
-    token = Manifest.from_bytes(task.state).token
+    token = keeper.manifest(task).token
     if token and not keeper.warm(token):
         done = _ask(name, token, task)
         if done is not None:

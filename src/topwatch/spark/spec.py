@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from topwatch.monitor import Monitor
 from topwatch.queries import Query
+from topwatch.snapshots import describe_query, describe_window
 from topwatch.windows import LastRows, Window
 
 
@@ -65,6 +68,16 @@ class Spec:
             time=self.time,
             **self.options,
         )
+
+    def fingerprint(self) -> str:
+        """Return a few letters that differ when the state would mean something else."""
+        said = {
+            "queries": [{**describe_query(query), "name": query.name} for query in self.queries],
+            "window": describe_window(self.window),
+            "options": dict(self.options),
+            **{name: str(getattr(self, name)) for name in ("every", "algorithm", "id", "time", "by", "emit", "pruned")},
+        }
+        return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     @property
     def replayable(self) -> int:
