@@ -69,7 +69,7 @@ def test_only_some_experiments(tmp_path: Path) -> None:
 
 
 def test_list() -> None:
-    assert run("--list").stdout == f"sigmod2006: {', '.join(EXPERIMENTS)}\n"
+    assert run("--list").stdout == f"sigmod2006: {', '.join(EXPERIMENTS)}\nspark: stream, start\n"
 
 
 @pytest.mark.parametrize(
