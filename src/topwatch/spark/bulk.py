@@ -23,6 +23,7 @@ from topwatch.spark.ordering import in_order, squeeze
 from topwatch.spark.pruning import Pruner
 from topwatch.spark.segments import Folder, Segment, pack
 from topwatch.spark.spec import Spec
+from topwatch.spark.worker import settle
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 KEPT_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"  # as many as the checkpoint was begun with
@@ -59,6 +60,7 @@ class Bulk:
 
         from topwatch.spark.processor import here
 
+        settle()
         query, batch = here()
         task = TaskContext.get()
         assert task is not None

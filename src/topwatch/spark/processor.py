@@ -15,6 +15,7 @@ from topwatch.spark.keeper import Keeper, Task
 from topwatch.spark.neighbours import advance
 from topwatch.spark.segments import Folder
 from topwatch.spark.spec import Spec
+from topwatch.spark.worker import settle
 
 
 class Watching(StatefulProcessor):
@@ -25,6 +26,7 @@ class Watching(StatefulProcessor):
 
     def init(self, handle: Any) -> None:
         """Declare the state."""
+        settle()
         self._handle = handle
         self._manifest = handle.getValueState("manifest", "manifest binary")
         self._pieces = None

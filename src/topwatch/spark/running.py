@@ -39,8 +39,16 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Columns are chosen and rows counted: the size of a batch need not be worked out anew for each of its rows.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     PROVIDER: ROCKSDB,
 }
+
+# How checkpoint files get their names. Spark's usual way starts two programs (chmod, readlink) for each file on a local
+# disk, some twenty in a micro-batch; the other one renames them, which is as safe there, but not on an object store.
+FILES = "spark.sql.streaming.checkpointFileManagerClass"
+_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.{}CheckpointFileManager"
+ON_DISK, ANYWHERE = _FILES.format("FileSystemBased"), _FILES.format("FileContextBased")
 
 
 def run(
@@ -118,6 +126,8 @@ def _watch(
 def session(pipeline: Pipeline, master: str | None, conf: Mapping[str, str]) -> SparkSession:
     """Start Spark for a pipeline; the settings of the file and of the command line come on top of ours."""
     settings = {} if pipeline.by else {PARTITIONS: "1"}  # one window, one task
+    if pipeline.checkpoint is not None and "://" in pipeline.checkpoint:
+        settings[FILES] = ANYWHERE
     return start_spark(master, settings, {**pipeline.spark, **conf}, console=pipeline.sink.kind == "console")
 
 
@@ -142,6 +152,7 @@ def start_spark(
     if chosen.startswith("local"):
         ours["spark.driver.host"] = ours["spark.driver.bindAddress"] = "127.0.0.1"
         ours[PARTITIONS] = str(os.cpu_count() or 1)
+        ours[FILES] = ON_DISK
     whole = SparkConf().setAll(list({**ours, **(settings or {}), **given, **asked, "spark.master": chosen}.items()))
     SparkContext(conf=whole, gateway=None if _submit() else _started(whole, console))
     return SparkSession.builder.getOrCreate()

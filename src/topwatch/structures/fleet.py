@@ -18,10 +18,12 @@ from topwatch.kernels.rows import Log, Rows
 from topwatch.kernels.runs import FAR, Runs
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import Query
+from topwatch.structures.growing import Growing
 from topwatch.structures.ids import ArrowIds, Values
 from topwatch.structures.table import QueryTable
 
 _NONE = np.empty(0, np.int64)
+_NO_TIMES = np.empty((0, PAGE), np.int64)
 
 
 class Reported(NamedTuple):
@@ -68,7 +70,14 @@ class Fleet:
         self._limit = self._room = np.where(k > 0, k + 10 + k // 2, 0)
         self.groups = 0
         self.tick = 0
-        self.pages = self._new_pages()
+        self.pages = self._no_pages()
+        self._pools = {
+            "after": Growing((), np.int64),
+            "values": Growing((self._columns, PAGE), np.float64),
+            "tick": Growing((PAGE,), np.int64),
+        }
+        if not rows:
+            self._pools["time"] = Growing((PAGE,), np.int64)
         self.runs, self.answers = self._new_runs(0)
         # Rows are known by their ticks: a place in an imagined window that has one for each.
         self._rows = Rows(np.empty((0, 0)), _NONE, _NONE, _NONE, True, -1)
@@ -188,18 +197,16 @@ class Fleet:
         has = p.after.size
         if p.free[2] + needed - p.free[1] > has:
             size = max(int(p.free[2]) + needed, has + has // 4 + 64)
-            # In place where the system can: large blocks are mapped to larger ones, and nothing is copied.
-            p.after.resize(size, refcheck=False)
-            p.values.resize((size, self._columns, PAGE), refcheck=False)
-            p.tick.resize((size, PAGE), refcheck=False)
-            if not self._span.rows:
-                p.time.resize((size, PAGE), refcheck=False)
+            few = p[:6], p.free
+            del p
+            self.pages = self._no_pages()  # memory that is looked at does not grow
+            grown = {name: pool.grow(size) for name, pool in self._pools.items()}
+            self.pages = Pages(*few[0], **{"time": _NO_TIMES, **grown}, free=few[1])
 
-    def _new_pages(self) -> Pages:
+    def _no_pages(self) -> Pages:
         first, last, gone, fill, held, end, after = (np.empty(0, np.int64) for _ in range(7))
-        values = np.empty((0, self._columns, PAGE))
-        tick, time = np.empty((0, PAGE), np.int64), np.empty((0, PAGE), np.int64)
-        return Pages(first, last, gone, fill, held, end, after, values, tick, time, free=np.array([-1, 0, 0]))
+        values, tick = np.empty((0, self._columns, PAGE)), np.empty((0, PAGE), np.int64)
+        return Pages(first, last, gone, fill, held, end, after, values, tick, _NO_TIMES, free=np.array([-1, 0, 0]))
 
     def _new_runs(self, groups: int) -> tuple[Runs, Answers]:
         places = np.where(self._room > 0, self._room + 1, 0)
