@@ -10,17 +10,21 @@ import numpy as np
 import pandas as pd
 from oracle import Change, Oracle, Query, Rows, Seconds, Window
 from oracle_scores import Score
+from sizes import COMPILED
 
 import topwatch as tw
 
-ALGORITHMS = ("brute", "scan", "tsl", "tma", "sma", "reserve", "auto")
+SKYBANDS = ("sa", "ra", "sasf", "sarf", "sapf", "rasf", "rarf", "rapf")
+# Interpreted, two of them are enough to run each kind of skyband and filter but one; cpm and snn are tma and sma.
+MORE = (*SKYBANDS, "cpm", "snn") if COMPILED else ("sarf", "rapf")
+ALGORITHMS = ("brute", "scan", "tsl", "tma", "sma", "reserve", *MORE, "auto")
 
 
 def serves(algorithm: str, query: Query, window: Window) -> bool:
     """Whether the plan accepts the combination: the one place where the tests say so."""
-    if algorithm in ("scan", "sma") and window.kind == "latest":
+    if algorithm in ("scan", "sma", "snn", *SKYBANDS) and window.kind == "latest":
         return False
-    if algorithm in ("tsl", "tma", "sma") and query.score.kind == "expr":
+    if algorithm in ("tsl", "tma", "sma", "cpm", "snn") and query.score.kind == "expr":
         return set(query.score.columns) <= {*query.score.increasing, *query.score.decreasing}
     return True
 
@@ -95,7 +99,8 @@ class Lockstep:
         timed = window.kind == "time" or isinstance(every, Seconds)
         self.time = time or ("time" if timed else None)
         self.window, self.algorithm = window, algorithm
-        self.oracle = Oracle(queries, window, every, time=self.time)
+        self.emit = options.get("emit", "changes")
+        self.oracle = Oracle(queries, window, every, time=self.time, emit=self.emit)
         self.monitor = tw.Monitor(
             [as_query(query) for query in queries],
             window=as_window(window),
@@ -138,14 +143,16 @@ class Lockstep:
         wanted = [change._replace(id=plain(change.id)) for change in expected]
         what = f"{self.algorithm} on {self.window}, row {self.oracle.seen}: {what}"
         expect_equal(changes, wanted, f"{what}: changes")
-        for change in changes:
+        for change in changes if self.emit == "changes" else []:
             tally = self.replayed[change.query]
             tally[change.id, change.score] += 1 if change.op == "enter" else -1
             assert tally[change.id, change.score] >= 0, f"{what}: {change} leaves without having entered"
         for name in self.oracle.queries:
             answer = [(plain(entry.id), float(entry.score)) for entry in self.monitor.answer(name)]
             expect_equal(answer, [(plain(i), s) for i, s in self.oracle.answer(name)], f"{what}: answer of {name}")
-            assert +self.replayed[name] == Counter(answer), f"{what}: changes replayed are not the answer of {name}"
+            assert self.emit == "first" or +self.replayed[name] == Counter(answer), (
+                f"{what}: changes replayed are not the answer of {name}"
+            )
         stats = self.monitor.stats()
         assert stats["skipped"] == self.oracle.skipped, f"{what}: rows skipped"
         if self.window.kind == "latest":

@@ -82,7 +82,10 @@ class Oracle:
         every: int | Seconds = 1,
         id: str = "id",
         time: str | None = None,
+        emit: str = "changes",
     ) -> None:
+        self.emit = emit
+        self._reported: dict[str, set[Hashable]] = {}
         self.queries: dict[str, Query] = {}
         self.window, self.every, self.id_column, self.time_column = window, every, id, time
         self.columns: dict[str, np.ndarray] = {}
@@ -150,6 +153,7 @@ class Oracle:
         self.queries[query.name] = query
         self._scores[query.name] = self._ranked(query, self.columns)[0]
         self._answers[query.name] = []
+        self._reported[query.name] = set()
         return self._judge_query(query)
 
     def remove(self, name: str) -> list[Change]:
@@ -219,6 +223,10 @@ class Oracle:
     def _judge_query(self, query: Query) -> list[Change]:
         old, new = self._answers[query.name], self._rank(query)
         self._answers[query.name] = new
+        if self.emit == "first":
+            fresh = [placed for placed in new if placed.unit not in self._reported[query.name]]
+            self._reported[query.name] |= {placed.unit for placed in fresh}
+            return [Change(self._at, query.name, "enter", p.id, p.score) for p in fresh]
         before, after = {placed.unit for placed in old}, {placed.unit for placed in new}
         left = [Change(self._at, query.name, "leave", p.id, p.score) for p in old if p.unit not in after]
         return left + [Change(self._at, query.name, "enter", p.id, p.score) for p in new if p.unit not in before]

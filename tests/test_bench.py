@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from sizes import COMPILED
 
-from topwatch.bench import measure, runner, sigmod2006, verdicts, workload
+from topwatch.bench import measure, plain, runner, sigmod2006, tods2015, verdicts, workload
 from topwatch.cli import cli
 
 SCRIPT = Path(sys.executable).with_name("topwatch")
@@ -35,6 +36,25 @@ def setting(**changes: Any) -> workload.Setting:
 @pytest.fixture(scope="module")
 def point() -> measure.Point:
     return measure.measure(setting(), workload.algorithms(), seed=3, budget=1.0)
+
+
+def test_top_kw(tmp_path: Path) -> None:
+    done = run("tods2015", "--scale", "tiny", "--only", "data,b", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "luce: skipped" in done.stdout
+    written = json.loads((tmp_path / "tods2015-tiny-data.json").read_text())
+    for part in written["points"]:
+        assert part["skipped"] == {}
+        assert [one["algorithm"] for one in part["runs"]] == list(tods2015.ALL)
+
+
+def test_reserve_in_plain_numpy() -> None:
+    rows, points = np.random.default_rng(0).random((900, 2)), np.random.default_rng(1).random((4, 2))
+    one = plain.PlainReserve(points, 3, rows[:300].copy())
+    one.push(rows[300:])
+    for q, point in enumerate(points):
+        wanted = np.sort(np.sqrt(((rows[-300:] - point) ** 2).sum(axis=1)))[:3]
+        assert one.answer(q) == pytest.approx(wanted.tolist())
 
 
 def test_all_experiments(tmp_path: Path) -> None:
@@ -69,7 +89,8 @@ def test_only_some_experiments(tmp_path: Path) -> None:
 
 
 def test_list() -> None:
-    assert run("--list").stdout == f"sigmod2006: {', '.join(EXPERIMENTS)}\nspark: stream, start\n"
+    more = f"tods2015: {', '.join(tods2015.EXPERIMENTS)}\nspark: stream, start\n"
+    assert run("--list").stdout == f"sigmod2006: {', '.join(EXPERIMENTS)}\n{more}"
 
 
 @pytest.mark.parametrize(

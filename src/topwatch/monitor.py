@@ -14,6 +14,7 @@ import numpy as np
 from topwatch import plan
 from topwatch.changes import Changes, Entry, join
 from topwatch.errors import QueryError, nearest_name
+from topwatch.firsts import Firsts
 from topwatch.intake import Intake, count_skipped
 from topwatch.queries import Nearest, Query, Threshold, TopK
 from topwatch.reasons import Why, explain_row
@@ -43,6 +44,8 @@ class Monitor:
         A paper's name in lower case, or ``"auto"``.
     id, time : str or None
         Names of the id and time columns. With ``id=None`` rows are called by their ordinals.
+    emit : {"changes", "first"}
+        All changes, or of each row only when it first becomes an answer of a query.
     **options
         Options of the algorithm, such as ``cells=12``.
 
@@ -65,11 +68,15 @@ class Monitor:
         algorithm: str = "auto",
         id: str | None = "id",
         time: str | None = None,
+        emit: str = "changes",
         **options: Any,
     ) -> None:
         plan.check_algorithm(algorithm, options)
         listed = [queries] if isinstance(queries, TopK | Nearest | Threshold) else _as_list(queries)
         self._window, self._algorithm, self._options = _checked_window(window, id, time), algorithm, options
+        plan.check_window(self._window, options)
+        self._emit = _checked_emit(emit, self._window)
+        self._firsts = Firsts() if emit == "first" else None
         self._intake = Intake(_column_name("id", id), _column_name("time", time))
         self._every = every
         self._engines: dict[plan.Group, Engine] = {}
@@ -183,9 +190,10 @@ class Monitor:
 
         ``rows`` seen, ``live`` rows, ``queries``, ``judgements``, ``changes``, ``skipped`` rows, ``unknown_deletes``;
         ``scores`` computed and ``pruned``, the pairs of a row and a query that were never scored; ``kept`` rows over
-        all queries, ``recomputations`` from scratch, ``influence`` list entries, ``bytes`` of state.
+        all queries, ``recomputations`` from scratch, ``switches`` between PA and RAPF, ``influence`` list entries,
+        ``bytes`` of state.
         """
-        totals: dict[str, int] = {}
+        totals: dict[str, int] = {"switches": 0}
         for engine in self._engines.values():
             for key, value in engine.stats().items():
                 totals[key] = totals.get(key, 0) + value
@@ -280,7 +288,7 @@ class Monitor:
     def _choose(self, query: Query, name: str) -> plan.Choice:
         if not isinstance(query, Threshold) and query.k > MOST_ROWS and not isinstance(self._window, LastRows):
             raise QueryError(f"{type(query).__name__}: k: expected at most {MOST_ROWS:,}, got {query.k:,}")
-        return plan.choose(query, name, self._window, self._algorithm)
+        return plan.choose(query, name, self._window, self._algorithm, "max_error" in self._options)
 
     def _serve(self, query: Query, choice: plan.Choice) -> None:
         group = plan.group_of(query, choice.algorithm, self._alike[query.score.columns])
@@ -334,11 +342,14 @@ class Monitor:
         query = np.concatenate([self._roll.numbers(engine, part.what[:, 1]) for engine, part in found])
         number, op, slot = what[:, 0], what[:, 2], what[:, 3]
         seq = self._feed.window.seq[slot]
-        self._counts["changes"] += key.size
         score = key * self._roll.signs[query]
         if len(found) > 1 or not self._roll.in_order(found[0][0]):
             order = np.lexsort((-seq, -key, op, query, number))
             number, query, op, slot, seq, score = (part[order] for part in (number, query, op, slot, seq, score))
+        if self._firsts is not None:
+            chosen = self._firsts.choose(query, op, seq, self._feed.head)
+            number, query, op, slot, seq, score = (part[chosen] for part in (number, query, op, slot, seq, score))
+        self._counts["changes"] += number.size
         return Changes(self._roll.names, at_of[number], query, op, self._ids(slot, seq), score, seq)
 
     def _ids(self, slots: np.ndarray, ticks: np.ndarray) -> Any:
@@ -387,6 +398,14 @@ def _checked_window(window: Any, id: str | None, time: str | None) -> Window:
     if isinstance(window, Latest) and id is None:
         raise QueryError("window: latest() needs id=, the name of the id column")
     return window
+
+
+def _checked_emit(emit: Any, window: Window) -> str:
+    if emit not in ("changes", "first"):
+        raise QueryError(f"emit: expected 'changes' or 'first', got {emit!r}")
+    if emit == "first" and isinstance(window, Latest):
+        raise QueryError("emit: 'first' needs a window of rows that are never replaced; latest() has only 'changes'")
+    return str(emit)
 
 
 def _column_name(field: str, name: Any) -> str | None:

@@ -6,6 +6,7 @@ A new algorithm is a new file and a line in ``ALGORITHMS``.
 from __future__ import annotations
 
 import importlib
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -22,6 +23,8 @@ Group = tuple[str, bool, tuple[str, ...]]  # algorithm, thresholds or not, colum
 
 MANY_QUERIES = 24  # from here on, queries that read the same columns have a group and a grid of their own
 
+_INDEX = ("index", "cells")
+
 
 class UnknownAlgorithmError(PlanError, QueryError):
     """A name that no algorithm has."""
@@ -35,6 +38,7 @@ class Algorithm:
     latest: bool = True  # serves latest() windows
     any_score: bool = True  # needs no direction for the columns of an expr
     own_grid: bool = False  # queries over different columns stand in groups of their own
+    lists: bool = False  # where many queries read the same columns, a grid of their own pays
 
 
 ALGORITHMS = {
@@ -43,7 +47,18 @@ ALGORITHMS = {
     "tsl": Algorithm(options=("kmax",), any_score=False, own_grid=True),
     "tma": Algorithm(options=("cells",), any_score=False, own_grid=True),
     "sma": Algorithm(options=("cells",), latest=False, any_score=False, own_grid=True),
-    "reserve": Algorithm(options=("cells", "slack", "route")),
+    "reserve": Algorithm(options=("cells", "slack", "route"), lists=True),
+    "sa": Algorithm(latest=False),
+    "ra": Algorithm(options=("relax",), latest=False),
+    "pa": Algorithm(options=("sigma", "max_error", *_INDEX), latest=False, lists=True),
+    "sasf": Algorithm(options=("buffer", *_INDEX), latest=False, lists=True),
+    "sarf": Algorithm(options=("buffer", "relax", *_INDEX), latest=False, lists=True),
+    "sapf": Algorithm(options=("buffer", *_INDEX), latest=False, lists=True),
+    "rasf": Algorithm(options=("buffer", "relax", *_INDEX), latest=False, lists=True),
+    "rarf": Algorithm(options=("buffer", "relax", *_INDEX), latest=False, lists=True),
+    "rapf": Algorithm(options=("buffer", "relax", *_INDEX), latest=False, lists=True),
+    "cpm": Algorithm(options=("cells",), any_score=False, own_grid=True),
+    "snn": Algorithm(options=("cells",), latest=False, any_score=False, own_grid=True),
 }
 
 
@@ -56,8 +71,11 @@ class Choice:
     reason: str
 
 
-def choose(query: Query, name: str, window: Window, algorithm: str) -> Choice:
-    """Choose the algorithm for a query, or say why the one asked for cannot serve it."""
+def choose(query: Query, name: str, window: Window, algorithm: str, may_err: bool = False) -> Choice:
+    """Choose the algorithm for a query, or say why the one asked for cannot serve it.
+
+    Where a user allows errors, PA would be a choice too. It is not taken: that it is faster has not been shown.
+    """
     if algorithm != "auto":
         reason = _refusal(query, window, algorithm)
         if reason:
@@ -68,6 +86,8 @@ def choose(query: Query, name: str, window: Window, algorithm: str) -> Choice:
         return Choice(name, "reserve", "a threshold never moves: rows are routed to it and nothing is kept")
     if isinstance(window, Latest):
         return Choice(name, "reserve", "it is exact under updates and deletions, and seldom computes from scratch")
+    if may_err:
+        return Choice(name, "reserve", "it is exact; you allow an error, but pa has not been shown to be faster")
     return Choice(name, "reserve", "it is exact, and none was clearly faster with 1 to 10,000 queries")
 
 
@@ -77,13 +97,37 @@ def check_algorithm(algorithm: str, options: Mapping[str, Any]) -> None:
     if algorithm not in known:
         hint = nearest_name(str(algorithm), known)
         raise UnknownAlgorithmError(f"algorithm: unknown name {algorithm!r}; accepted are {', '.join(known)}{hint}")
-    accepted = ALGORITHMS["reserve" if algorithm == "auto" else algorithm].options
+    accepted = (*ALGORITHMS["reserve"].options, "max_error") if algorithm == "auto" else ALGORITHMS[algorithm].options
     for option, value in options.items():
         if option not in accepted:
             have = f"accepted are {', '.join(accepted)}" if accepted else "there are none"
             raise QueryError(f"option: {algorithm!r} has no option {option!r}; {have}{nearest_name(option, accepted)}")
-        if option != "route" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise QueryError(f"{option}: expected a whole number of at least 1, got {value!r}")
+        _check_option(option, value)
+
+
+def _check_option(option: str, value: Any) -> None:
+    """Refuse a value that its option does not take; words are for the algorithm to read."""
+    if option in ("route", "index"):
+        return
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if option in ("sigma", "max_error"):
+        if not number or not 0 < value < 1:
+            raise QueryError(f"{option}: expected a number between 0 and 1, got {value!r}")
+    elif option == "relax":
+        if not number or not 0 <= value <= 100:
+            raise QueryError(f"relax: expected a number from 0 to 100, got {value!r}")
+    elif not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise QueryError(f"{option}: expected a whole number of at least 1, got {value!r}")
+
+
+def check_window(window: Window, options: Mapping[str, Any]) -> None:
+    """Refuse options that do not fit the window (TODS'15, Theorem 5.1)."""
+    buffer = options.get("buffer")
+    if buffer is not None and isinstance(window, LastRows) and buffer > (window.rows + 1) // 2:
+        most = (window.rows + 1) // 2
+        raise QueryError(
+            f"buffer: expected at most (n + 1)/2, here {most:,}, got {buffer:,}; with more, answers would be missed"
+        )
 
 
 def _refusal(query: Query, window: Window, algorithm: str) -> str:
@@ -106,7 +150,8 @@ def group_of(query: Query, algorithm: str, alike: int) -> Group:
     without a grid: a thousand odd ones cost one pass then, and not a thousand.
     """
     threshold = isinstance(query, Threshold) and algorithm != "brute"
-    own = ALGORITHMS[algorithm].own_grid or (algorithm == "reserve" and alike >= MANY_QUERIES)
+    able = ALGORITHMS[algorithm]
+    own = able.own_grid or (able.lists and alike >= MANY_QUERIES)
     return algorithm, threshold, query.score.columns if own and not query.score.undirected() else ()
 
 
@@ -119,6 +164,8 @@ def build(
 ) -> Engine:
     """Make the engine of a group. Compiled code is imported here, and only what the group needs."""
     algorithm, thresholds, columns = group
+    if algorithm == "reserve":
+        options = {option: value for option, value in options.items() if option != "max_error"}
     axes = [column_of[column] for column in columns]
     expected = window.rows if isinstance(window, LastRows) else 0
     if thresholds:
@@ -130,6 +177,12 @@ def build(
         return cast("Engine", module.Brute(feed.window))
     if algorithm == "tsl":
         return cast("Engine", module.TSL(feed.window, axes, expected, **options))
+    if hasattr(module, "scheme"):
+        from topwatch.structures.gliding import Gliding
+        from topwatch.structures.ring import RingWindow
+
+        assert isinstance(feed.window, RingWindow)
+        return Gliding(feed.window, axes, expected, module.scheme(**options))
     from topwatch.structures.standing import Standing
 
     return Standing(feed.window, axes, expected, module.design(**options))

@@ -28,6 +28,10 @@ def save(monitor: Monitor) -> bytes:
         slots, keys = served.engine.answer(served.place, monitor._feed.live_slots)
         arrays[f"answer {i} rows"] = order[slots]
         arrays[f"answer {i} keys"] = keys
+    for i, engine in enumerate(monitor._engines.values()):
+        arrays |= {f"engine {i} {name}": array for name, array in engine.save().items()}
+    if monitor._firsts is not None:
+        arrays |= monitor._firsts.save([served.number for served in monitor._served.values()])
     if "ids" in arrays:
         arrays["ids"] = snapshots.ids_to_array(arrays["ids"])
     every = monitor._every
@@ -36,6 +40,7 @@ def save(monitor: Monitor) -> bytes:
         "window": snapshots.describe_window(monitor._window),
         "every": f"{duration('every', every)} ns" if isinstance(every, str | datetime.timedelta) else int(every),
         "algorithm": monitor._algorithm,
+        "emit": monitor._emit,
         "options": monitor._options,
         **dataclasses.asdict(monitor._intake),
         "counts": monitor._counts,
@@ -56,6 +61,7 @@ def resume(kind: type[Monitor], blob: bytes) -> Monitor:
         algorithm=header["algorithm"],
         id=header["id"],
         time=header["time"],
+        emit=header.get("emit", "changes"),
         **header["options"],
     )
     monitor._intake = Intake(**{part.name: header[part.name] for part in dataclasses.fields(Intake)})
@@ -73,6 +79,10 @@ def resume(kind: type[Monitor], blob: bytes) -> Monitor:
         monitor._serve(query, monitor._choose(query, query.name))
         served = monitor._served[query.name]
         served.engine.set_answer(served.place, slots[arrays[f"answer {i} rows"]], arrays[f"answer {i} keys"])
-    for engine in monitor._engines.values():
+    for i, engine in enumerate(monitor._engines.values()):
         engine.resume(monitor._feed.head, monitor._feed.judged_tick)
+        prefix = f"engine {i} "
+        engine.load({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
+    if monitor._firsts is not None:
+        monitor._firsts.load(arrays, [served.number for served in monitor._served.values()])
     return monitor

@@ -19,6 +19,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "sma": ("sma", {}),
     "sma-one-cell": ("sma", {"cells": 1}),
     "reserve-lists": ("reserve", {"route": "lists", "slack": 2}),
+    "sasf-grid": ("sasf", {"index": "grid", "cells": 4}),
+    "rarf-grid": ("rarf", {"index": "grid", "relax": 0.5}),
+    "rapf-grid": ("rapf", {"index": "grid", "buffer": 5}),
+    "sapf-none": ("sapf", {"index": "none"}),
     "reserve-scan": ("reserve", {"route": "scan", "slack": 1}),
 }
 

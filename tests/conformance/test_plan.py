@@ -22,6 +22,9 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("reserve", {"slack": 1}),
     ("reserve", {"slack": 30}),
     ("tsl", {"kmax": 100}),
+    ("ra", {"relax": 0.0}),
+    ("sarf", {"buffer": 3, "relax": 2.0}),
+    ("rapf", {"buffer": 1}),
 ]
 
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from topwatch.bench import machine, measure, plots, report, sigmod2006, sizes, verdicts, workload
+from topwatch.bench import machine, measure, plots, report, sigmod2006, sizes, tods2015, verdicts, workload
 from topwatch.errors import QueryError, nearest_name
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-Run = Callable[[str, Sequence[str], Path, int, Progress, Console], bool]
+Run = Callable[..., bool]  # of scale, experiments, folder for results, seed, progress and console
 
 
 class Bench(NamedTuple):
@@ -29,12 +29,15 @@ def listing() -> str:
 
     >>> print(listing())
     sigmod2006: defaults, k, d, N, r, Q, cells, scores
+    tods2015: defaults, k, data, d, cells, Q, b, relax, N
     spark: stream, start
     """
     return "\n".join(f"{name}: {', '.join(bench.experiments)}" for name, bench in BENCHES.items())
 
 
-def run(names: Sequence[str], scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress) -> bool:
+def run(
+    names: Sequence[str], scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, data: str = ""
+) -> bool:
     """Run benches, all when none is named; return whether the algorithms agreed everywhere."""
     names = list(dict.fromkeys(names)) or list(BENCHES)
     _check("bench", names, BENCHES)
@@ -48,7 +51,8 @@ def run(names: Sequence[str], scale: str, only: Sequence[str], out: Path, seed: 
         bench = BENCHES[name]
         mine = [experiment for experiment in only if experiment in bench.experiments]
         if mine or not only:
-            agreed.append(bench.run(scale, mine, out, seed, progress, screen))
+            more = {"folder": data} if name == "tods2015" else {}
+            agreed.append(bench.run(scale, mine, out, seed, progress, screen, **more))
     return all(agreed)
 
 
@@ -114,6 +118,7 @@ BENCHES = {
     "sigmod2006": Bench(
         tuple(experiment.name for experiment in sigmod2006.experiments(sigmod2006.SCALES["tiny"])), _run_sigmod2006
     ),
+    "tods2015": Bench(tods2015.EXPERIMENTS, tods2015.run),
     "spark": Bench(("stream", "start"), _run_spark),
 }
 

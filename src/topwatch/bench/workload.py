@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from topwatch import plan, snapshots
-from topwatch.bench import generators
+from topwatch.bench import generators, real
 from topwatch.monitor import Monitor
-from topwatch.queries import TopK
+from topwatch.queries import Nearest, TopK
 from topwatch.scoring import linear, product, quadratic
 from topwatch.windows import last
 
 ROWS_PER_PUSH = 50_000
 TURNS = 5  # of each algorithm in a measurement
+REAL = ("luce", "luce-shuffled")
+VARIANTS = {"rapf2": "rapf", "reserve-scan": "reserve"}  # the largest buffer; no lists
 SCORES = {"linear": linear, "product": product, "quadratic": quadratic}
 
 
@@ -38,6 +41,11 @@ class Setting:
     cycles: int
     score: str = "linear"
     cells_for_all: bool = False  # also for those that would choose by themselves
+    every: int = 0  # rows between judgements where that is not a cycle
+    buffer: int = 2000  # TODS'15: rows in the recent buffer,
+    relax: float = 0.2  # γ,
+    index: str = "auto"  # and whether queries are indexed
+    folder: str = ""  # where data sets are
 
 
 class Workload:
@@ -53,9 +61,10 @@ class Workload:
 
     def __init__(self, setting: Setting, seed: int) -> None:
         self.setting = s = setting
-        rows = _rows(s.data, s.N + (1 + TURNS + s.cycles) * s.r, s.d, seed)
+        rows = _rows(s.data, s.N + (1 + TURNS + s.cycles) * s.r, s.d, seed, s.folder)
         self._columns = {f"x{i}": column for i, column in enumerate(rows, 1)}
-        monitor = Monitor(_queries(s, seed), last(s.N), every=s.r, id=None)
+        queries = _nearest(s, rows, seed) if s.score == "nearest" else _queries(s, seed)
+        monitor = Monitor(queries, last(s.N), every=s.every or s.r, id=None)
         for start in range(0, s.N, ROWS_PER_PUSH):
             monitor.push(self.batch(start, min(s.N, start + ROWS_PER_PUSH)))
         self._header, self._arrays = snapshots.unpack(monitor.snapshot())
@@ -66,13 +75,14 @@ class Workload:
 
     def start(self, algorithm: str) -> Monitor:
         """Let an algorithm take over the full window."""
-        header = {**self._header, "algorithm": algorithm, "options": _options(self.setting, algorithm)}
+        options = _options(self.setting, algorithm)
+        header = {**self._header, "algorithm": VARIANTS.get(algorithm, algorithm), "options": options}
         return Monitor.restore(snapshots.pack(header, self._arrays))
 
 
 def algorithms() -> list[str]:
-    """All that keep answers up to date, and the planner's choice."""
-    return [name for name in plan.ALGORITHMS if name != "brute"] + ["auto"]
+    """Those of SIGMOD'06, our own, and the planner's choice."""
+    return ["scan", "tsl", "tma", "sma", "reserve", "auto"]
 
 
 def gridded() -> list[str]:
@@ -81,8 +91,19 @@ def gridded() -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def _rows(data: str, rows: int, d: int, seed: int) -> np.ndarray:
+def _rows(data: str, rows: int, d: int, seed: int, folder: str) -> np.ndarray:
+    if data in REAL:
+        return real.rows(folder, rows, d, seed if data == "luce-shuffled" else None)
     return generators.generate(data, rows, d, seed)
+
+
+def _nearest(s: Setting, rows: np.ndarray, seed: int) -> list[Nearest]:
+    """Points picked from the data, as in TODS'15."""
+    picked = rows[:, np.random.default_rng([seed, s.Q]).integers(0, rows.shape[1], s.Q)].T.tolist()
+    return [
+        Nearest(k=s.k, point={f"x{i}": x for i, x in enumerate(line, 1)}, name=f"q{number}")
+        for number, line in enumerate(picked, 1)
+    ]
 
 
 def _queries(s: Setting, seed: int) -> list[TopK]:
@@ -94,9 +115,17 @@ def _queries(s: Setting, seed: int) -> list[TopK]:
     ]
 
 
-def _options(s: Setting, algorithm: str) -> dict[str, int]:
-    known = _known(algorithm)
-    options = {}
+def _options(s: Setting, algorithm: str) -> dict[str, Any]:
+    known = _known(VARIANTS.get(algorithm, algorithm))
+    options: dict[str, Any] = {}
+    if "buffer" in known.options:
+        options["buffer"] = s.N // 2 if algorithm == "rapf2" else min(s.buffer, s.N // 2)
+    if "relax" in known.options:
+        options["relax"] = s.relax
+    if "index" in known.options:
+        options["index"] = s.index
+    if algorithm == "reserve-scan":
+        options["route"] = "scan"
     if "kmax" in known.options:
         options["kmax"] = s.kmax
     if "cells" in known.options and (known.own_grid or s.cells_for_all):

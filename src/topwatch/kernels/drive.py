@@ -267,7 +267,7 @@ def _level(index: Index, table: Queries, q: int, bar: float) -> Index:
     if not index.listed:
         return index
     influence = move_level(index.influence, index.cells, index.reach, table, q, bar)
-    return Index(index.cells, index.reach, influence, index.points, index.listed, index.walked, index.linear)
+    return Index(index.cells, index.reach, influence, index.points, index.listed, index.walked, index.kind)
 
 
 @inlined

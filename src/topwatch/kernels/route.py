@@ -13,7 +13,19 @@ import numpy as np
 from topwatch.kernels.cells import Cells, Reach, locate_run
 from topwatch.kernels.compile import AHEAD, ZERO, fetch, inlined, inner, leaf
 from topwatch.kernels.influence import Influence
-from topwatch.kernels.scoring import BLOCK, LINEAR, Floats, Ints, Queries, count_run, inside, score_row, score_run
+from topwatch.kernels.scoring import (
+    BLOCK,
+    DISTANCE,
+    LINEAR,
+    Floats,
+    Ints,
+    Queries,
+    count_run,
+    fused,
+    inside,
+    score_row,
+    score_run,
+)
 from topwatch.kernels.walk import LISTED, SCORES, Points
 
 
@@ -26,7 +38,7 @@ class Index(NamedTuple):
     points: Points
     listed: bool  # arrivals find their queries by the lists
     walked: bool  # rows are kept by cell
-    linear: bool  # all queries have linear scores
+    kind: int  # of all queries' scores; -1 where they differ
 
 
 class Hits(NamedTuple):
@@ -92,7 +104,7 @@ def route_by_scan(
             counters[SCORES] += n
             if count_run(table, q, columns, slots[i], bars[q], out) == 0:
                 continue
-            if table.kind[q] == LINEAR and table.terms[q] <= 4:
+            if fused(table, q):
                 score_run(table, q, columns, slots[i], out)
             for r in range(n):
                 if out[r] >= bars[q] and inside(table, q, columns, slots[i] + r):
@@ -132,6 +144,55 @@ def _by_row(hits: Hits, start: int, stop: int) -> None:
 
 
 @leaf
+def hear(
+    table: Queries,
+    q: int,
+    columns: Floats,
+    slots: Ints,
+    start: int,
+    stop: int,
+    low: float,
+    high: float,
+    hits: Hits,
+    done: int,
+) -> bool:
+    """Add the rows with a key from ``low`` to below ``high`` of one query to the hits from ``done`` on; False: no room.
+
+    For a query whose bar has fallen after the block was routed.
+    """
+    new = ZERO
+    i = start
+    while i < stop:
+        n = run_length(slots, i, stop)
+        out = table.keys[:n]
+        score_run(table, q, columns, slots[i], out)
+        for r in range(n):
+            if low <= out[r] < high and inside(table, q, columns, slots[i] + r):
+                hits.spare[new] = i + r
+                hits.spare_key[new] = out[r]
+                new += 1
+        i += n
+    place = hits.size[0] + new - 1
+    if place >= len(hits.row):
+        return False
+    old = hits.size[0] - 1
+    hits.size[0] += new
+    while new > 0:
+        if old >= done and hits.row[old] > hits.spare[new - 1]:
+            hits.row[place] = hits.row[old]
+            hits.query[place] = hits.query[old]
+            hits.key[place] = hits.key[old]
+            old -= 1
+        else:
+            new -= 1
+            hits.row[place] = hits.spare[new]
+            hits.query[place] = q
+            hits.key[place] = hits.spare_key[new]
+        place -= 1
+    return True
+
+
+@leaf
 def route_by_lists(
     table: Queries,
     bars: Floats,
@@ -150,8 +211,9 @@ def route_by_lists(
     first = index.influence.first
     pool = index.influence.pool
     value = table.value
-    # The papers' own case is worth a loop without look-ups: all queries linear in four columns.
-    linear = index.linear and len(index.cells.low) == 4
+    # The papers' own cases are worth loops without look-ups: all linear in four columns, or distances in two.
+    linear = index.kind == LINEAR and len(index.cells.low) == 4
+    planar = index.kind == DISTANCE and len(index.cells.low) == 2
     x0 = x1 = x2 = x3 = 0.0
     total = ZERO
     scores = ZERO
@@ -179,10 +241,15 @@ def route_by_lists(
                 x1 = columns[index.cells.column[1], slot]
                 x2 = columns[index.cells.column[2], slot]
                 x3 = columns[index.cells.column[3], slot]
+            elif planar:
+                x0 = columns[index.cells.column[0], slot]
+                x1 = columns[index.cells.column[1], slot]
             for place in range(first[cell], first[cell] + queries):
                 q = pool[place]
                 if linear:
                     key = value[q, 0] * x0 + value[q, 1] * x1 + value[q, 2] * x2 + value[q, 3] * x3
+                elif planar:
+                    key = -np.sqrt((x0 - value[q, 0]) * (x0 - value[q, 0]) + (x1 - value[q, 1]) * (x1 - value[q, 1]))
                 else:
                     key = score_row(table, q, columns, slot)
                 if key >= bars[q] and inside(table, q, columns, slot):

@@ -8,7 +8,7 @@ from topwatch.kernels.band import form_band
 from topwatch.kernels.compile import ZERO, inlined, leaf
 from topwatch.kernels.rows import Rows, alive
 from topwatch.kernels.runs import FAR, Runs, cut, insert
-from topwatch.kernels.scoring import BLOCK, LINEAR, Queries, count_run, inside, score_run
+from topwatch.kernels.scoring import BLOCK, Queries, count_run, fused, inside, score_run
 
 
 @inlined
@@ -48,12 +48,12 @@ def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, run
 
 @leaf
 def _scan(table: Queries, q: int, rows: Rows, start: int, stop: int, moment: int, runs: Runs) -> None:
-    fused = table.kind[q] == LINEAR and table.terms[q] <= 4
+    without_keys = fused(table, q)
     while start < stop:
         size = min(BLOCK, stop - start)
         out = table.keys[:size]
         if count_run(table, q, rows.columns, start, runs.bar[q], out) > 0:
-            if fused:
+            if without_keys:
                 score_run(table, q, rows.columns, start, out)
             for i in range(size):
                 slot = start + i

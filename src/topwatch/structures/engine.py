@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from topwatch.kernels.rows import Step
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import Query
@@ -38,6 +40,12 @@ class Engine(Protocol):
 
     def resume(self, head: int, judged: int) -> None:
         """Make the state anew from the window, after a restore; ``judged`` is the tick of the last judgement."""
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return what cannot be derived from the window: nothing, where the answers are exact."""
+
+    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+        """Take back what was saved by an engine with the same queries, after :meth:`resume`."""
 
     def remove(self, place: int) -> None:
         """Take a query out."""

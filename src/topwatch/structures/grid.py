@@ -38,7 +38,7 @@ def cells_per_axis(axes: int, rows: int, at_most: int = PAPER_CELLS) -> int:
 @functools.lru_cache(maxsize=16)
 def unindexed(queries: int) -> Index:
     """Return the index of an algorithm that has none; nothing is ever written to it."""
-    return Index(_no_cells(), _reach(0, 0, 0), _influence(queries, 0), _points(0, 0, 0, 0, 0), False, False, False)
+    return Index(_no_cells(), _reach(0, 0, 0), _influence(queries, 0), _points(0, 0, 0, 0, 0), False, False, -1)
 
 
 class Grid:
@@ -79,9 +79,7 @@ class Grid:
             stride=self.per_axis ** np.arange(axes - 1, -1, -1, dtype=np.int64),
         )
         total = self.per_axis**axes
-        self.index = Index(
-            cells, _reach(0, 0, 0), _influence(0, total), _points(0, 0, 0, 0, 0), True, self.walked, False
-        )
+        self.index = Index(cells, _reach(0, 0, 0), _influence(0, total), _points(0, 0, 0, 0, 0), True, self.walked, -1)
         self._reach_out(rows, live, table)
         self.relink(rows, linked)
         self.level(table, bars)
@@ -94,8 +92,9 @@ class Grid:
             _aim(self.index.cells, table, reach, q)
         total = self.per_axis ** len(self.columns)
         influence = _level_all(_influence(queries, total), self.index.cells, reach, table, bars)
-        linear = bool(np.all((table.kind == scoring.LINEAR) | (table.k == 0)))
-        self.index = self.index._replace(reach=reach, influence=influence, linear=linear)
+        kinds = np.unique(table.kind[table.k != 0])
+        kind = int(kinds[0]) if kinds.size == 1 else -1
+        self.index = self.index._replace(reach=reach, influence=influence, kind=kind)
 
     def fits(self, table: Queries, q: int) -> bool:
         """Tell whether a query can be put into the lists as the grid is."""
@@ -114,8 +113,8 @@ class Grid:
         if not np.isnan(bar):
             _aim(self.index.cells, table, self.index.reach, q)
         influence = move_level(self.index.influence, self.index.cells, self.index.reach, table, q, bar)
-        linear = self.index.linear and table.kind[q] == scoring.LINEAR
-        self.index = self.index._replace(influence=influence, linear=bool(linear))
+        kind = self.index.kind if table.kind[q] == self.index.kind or np.isnan(bar) else -1
+        self.index = self.index._replace(influence=influence, kind=kind)
 
     def relink(self, rows: Rows, linked: Ints) -> None:
         """Put rows into their cells anew: after their slots have changed, or when the pool is used up."""

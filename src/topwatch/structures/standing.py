@@ -114,6 +114,13 @@ class Standing:
         self.pool.answers.stale[self.table.active()] = 1
         self.grid = None
 
+    def save(self) -> dict[str, np.ndarray]:
+        """Nothing: all is derived from the window."""
+        return {}
+
+    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+        """Nothing was saved."""
+
     def remove(self, place: int) -> None:
         """Take a query out."""
         if self.grid is not None:

@@ -40,6 +40,13 @@ class Brute:
     def resume(self, head: int, judged: int) -> None:
         """Nothing is kept."""
 
+    def save(self) -> dict[str, np.ndarray]:
+        """Nothing: all is derived from the window."""
+        return {}
+
+    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+        """Nothing was saved."""
+
     def remove(self, place: int) -> None:
         """Take a query out."""
         self._queries[place] = None

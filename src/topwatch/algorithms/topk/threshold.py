@@ -71,6 +71,13 @@ class Thresholds:
         self._waiting, self._judged = held[self.window.seq[held] > judged], judged
         self.grid = None
 
+    def save(self) -> dict[str, np.ndarray]:
+        """Nothing: all is derived from the window."""
+        return {}
+
+    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+        """Nothing was saved."""
+
     def remove(self, place: int) -> None:
         """Take a query out."""
         if self.grid is not None:

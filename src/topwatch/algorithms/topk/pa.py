@@ -1,0 +1,133 @@
+"""PA, the probabilistic candidate pruning algorithm: keep a fixed number of the best rows, and seldom err.
+
+In a stream in random order, a row that arrives at rank l of the window becomes an answer later with a probability that
+falls faster than geometrically in l. So each query keeps its best k + limit rows and refuses the rest at a glance. The
+*limit* is such that the refused rows together become answers with a probability below σ (``sigma``, 0.001).
+
+Pripužić, Podnar Žarko, Aberer: Time- and space-efficient sliding window top-k query processing. TODS 40(1), 2015,
+section 4.1 (Algorithms 1 and 2, Definition 4.5). Lemma 4.6: of N rows of a stream *in random order* fewer than σN/n
+answers are missed per query, and fewer than 1.5 σN/n rows are reported in their stead. In a stream with an order in
+time there is no bound: rows that get steadily worse are nearly all missed.
+
+Cost per arrival and query: O(1 + (k + limit)/n · log(k + limit)). Memory: k + limit + 10 rows per query.
+
+Corrections: in equations (8) and (9) the denominator is C(2n−2, l+l′−2), not C(2n−2, l+l′); with it Definition 4.5
+gives the paper's Table V and Lemma A.2 its Table X. In Algorithm 1, line 10, the tail moves when the size is larger
+than k. Section 8.1 prints the bounds of Lemma 4.6 ten times too large.
+
+Ours differs: a query listens to an eighth of its rows beyond its threshold, so that the index need not follow every
+move of it; a query that is added, or restored after a change of algorithm, starts with the best rows of the window.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING
+
+from topwatch.errors import QueryError
+
+if TYPE_CHECKING:
+    from topwatch.structures.gliding import Indexing, Scheme
+    from topwatch.structures.skybands import Skyband
+
+SIGMA = 1e-3
+ADDITIONAL = 10  # the paper's a: rows kept so that a threshold need not be given up at once
+
+
+def scheme(
+    sigma: float = SIGMA, index: Indexing = "auto", cells: int | None = None, max_error: float | None = None
+) -> Scheme:
+    """A probabilistic skyband; with ``max_error`` (which is σ then) RAPF while the stream has an order in time.
+
+    The paper leaves that switch open (section 4.1.3). See :mod:`topwatch.structures.order` for the test.
+    """
+    from topwatch.algorithms.topk import rapf
+    from topwatch.structures.gliding import Scheme
+    from topwatch.structures.skybands import ProbabilisticSkyband
+
+    error = sigma if max_error is None else max_error
+    band = ProbabilisticSkyband(lambda n, k: candidate_limit(n, k, error), ADDITIONAL)
+    exact = None if max_error is None else rapf.scheme(index=index, cells=cells)
+    return Scheme(band, index=index, cells=cells, fallback=exact)
+
+
+def probabilistic_filter() -> Skyband:
+    """A probabilistic skyband over a buffer: with the paper's σ, and without additional rows (section 6.1)."""
+    from topwatch.structures.skybands import ProbabilisticSkyband
+
+    return ProbabilisticSkyband(candidate_limit, 0)
+
+
+def increasing_rank(n: int, k: int) -> float:
+    """Return the rank L beyond which the chance to be an answer rises, ever faster, while a row ages (Lemma A.2).
+
+    >>> math.ceil(increasing_rank(1000, 10)), math.ceil(increasing_rank(10**6, 500))
+    (19, 557)
+    """
+    _check(n, k)
+    inner = -8 * k * k * n + 4 * k * k + 8 * k * n * n + 4 * k * n - 4 * k - 5 * n * n - 2 * n + 3
+    return (3 * n - 4 * k + 2 * k * n + 3 + math.sqrt(max(0, 3 * inner))) / (2 * n + 2)
+
+
+@functools.lru_cache(maxsize=4096)
+def candidate_limit(n: int, k: int, sigma: float = SIGMA) -> int:
+    """Return how many candidates beside the answer a probabilistic skyband keeps (Definition 4.5).
+
+    The ranks up to k + limit are kept: those up to L of Lemma A.2, and further ones as long as their own chance
+    (Theorem 4.4) is at least ``sigma`` / 2. That is the paper's computation, and gives all 36 cells of its Table V.
+    Where the chances of successive ranks halve, all ranks beyond together stay below ``sigma``; for large k they
+    fall more slowly and sum up to more. Cost: O(k) per rank looked at, O(log limit) ranks.
+
+    Parameters
+    ----------
+    n : int
+        Rows in the window.
+    k : int
+        Rows in an answer.
+    sigma : float
+        Probability of error.
+
+    Examples
+    --------
+    >>> candidate_limit(10_000, 10), candidate_limit(1_000_000, 100)
+    (37, 103)
+    """
+    _check(n, k)
+    if not 0 < sigma < 1:
+        raise QueryError(f"sigma: expected a number between 0 and 1, got {sigma!r}")
+    if n <= k:
+        return 0
+    low = max(k, min(n, math.ceil(increasing_rank(n, k))))  # is kept
+    step = 1
+    while low + step <= n and _becomes_answer(low + step, n, k) >= sigma / 2:
+        low += step
+        step *= 2
+    high = min(n + 1, low + step)  # is not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _becomes_answer(middle, n, k) >= sigma / 2:
+            low = middle
+        else:
+            high = middle
+    return low - k
+
+
+def _becomes_answer(rank: int, n: int, k: int) -> float:
+    """Bound the probability that a row which arrives at a rank becomes an answer (Theorem 4.4, corrected)."""
+    kept = _log_choose(n - 1, rank - 1)
+    total = sum(
+        math.exp(_log_choose(n - 1, other - 1) + kept - _log_choose(2 * n - 2, rank + other - 2))
+        for other in range(1, k + 1)
+    )
+    return n * n / (4 * n - 2) * total
+
+
+def _log_choose(n: int, m: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1)
+
+
+def _check(n: int, k: int) -> None:
+    for field, value in (("n", n), ("k", k)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise QueryError(f"{field}: expected a whole number of at least 1, got {value!r}")

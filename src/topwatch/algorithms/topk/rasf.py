@@ -1,0 +1,23 @@
+"""RASF, relaxed candidate pruning with a strict filter.
+
+``ra`` behind the filter of ``sasf``: the k-skyband of the newest b rows.
+
+Pripužić, Podnar Žarko, Aberer: Time- and space-efficient sliding window top-k query processing. TODS 40(1), 2015,
+section 5 (Theorem 5.1: exact for b ≤ (n + 1)/2; more is refused) and 6.1 (index).
+
+Cost: that of the filter, as ``sasf``. Memory per query: k (1 + ln(n/b)) rows behind the filter, and the
+filter's; in ``stats()`` both are ``kept``, and the buffer's rows ``buffered``.
+"""
+
+from __future__ import annotations
+
+from topwatch.algorithms.topk.ra import RELAX
+from topwatch.structures.gliding import Indexing, Scheme
+from topwatch.structures.skybands import RelaxedSkyband, StrictSkyband
+
+
+def scheme(
+    buffer: int | None = None, relax: float = RELAX, index: Indexing = "auto", cells: int | None = None
+) -> Scheme:
+    """A relaxed skyband behind a strict filter."""
+    return Scheme(RelaxedSkyband(float(relax)), StrictSkyband(), buffer, index, cells)
