@@ -67,10 +67,14 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# The second run has the compiler off: kernels are then plain Python, which checks indices that machine code does not.
+# Tests on Spark use all cores by themselves; the others are spread over them. The last run has the compiler off: kernels
+# are then plain Python, which checks indices that machine code does not.
+SPREAD := -n auto --maxprocesses 4 --dist worksteal
+
 test: lint servers
-	$(BIN)/pytest
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest tests/conformance -m "not slow"
+	$(BIN)/pytest $(SPREAD) --ignore tests/spark
+	$(BIN)/pytest tests/spark
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(SPREAD) tests/conformance -m "not slow"
 
 bench: setup
 	$(BIN)/topwatch bench
