@@ -15,7 +15,7 @@ from topwatch import plan
 from topwatch.changes import Changes, Entry, join
 from topwatch.errors import QueryError, nearest_name
 from topwatch.intake import Intake, count_skipped
-from topwatch.queries import Nearest, Query, Threshold, TopK
+from topwatch.queries import KINDS, Query, Threshold
 from topwatch.reasons import Why, explain_row
 from topwatch.roll import Roll, Served
 from topwatch.windows import LastRows, LastTime, Latest, Window, duration
@@ -34,7 +34,7 @@ class Monitor:
     Parameters
     ----------
     queries : query or list of queries
-        What to watch: :class:`TopK`, :class:`Nearest`, :class:`Threshold`.
+        What to watch: :class:`TopK`, :class:`Nearest`, :class:`Threshold`, :class:`Dominating`.
     window : window
         Which rows count: ``last(n)``, ``last("10 minutes")`` or ``latest()``.
     every : int or str
@@ -68,7 +68,7 @@ class Monitor:
         **options: Any,
     ) -> None:
         plan.check_algorithm(algorithm, options)
-        listed = [queries] if isinstance(queries, TopK | Nearest | Threshold) else _as_list(queries)
+        listed = [queries] if isinstance(queries, KINDS) else _as_list(queries)
         self._window, self._algorithm, self._options = _checked_window(window, id, time), algorithm, options
         self._intake = Intake(_column_name("id", id), _column_name("time", time))
         self._every = every
@@ -132,7 +132,7 @@ class Monitor:
         ticks = self._feed.window.seq[slots]
         ids = self._ids(slots, ticks)
         names = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
-        scores = -keys if served.query.score.smaller_is_better else keys
+        scores = -keys if served.query.smaller_is_better else keys
         return list(zip(names, scores.tolist(), ticks.tolist(), strict=True))
 
     @property
@@ -152,7 +152,7 @@ class Monitor:
 
     def add(self, query: Query) -> Changes:
         """Watch one more query; it is judged at once over the window as of the last judgement."""
-        if not isinstance(query, TopK | Nearest | Threshold):
+        if not isinstance(query, KINDS):
             raise QueryError(f"add: expected a query such as TopK(...), got {query!r}")
         ((name, query),) = self._name_all([query]).items()
         choice = self._choose(query, name)
@@ -171,7 +171,7 @@ class Monitor:
         """Stop watching a query."""
         served = self._find(name)
         served.engine.remove(served.place)
-        self._alike[served.query.score.columns] -= 1
+        self._alike[served.query.reads] -= 1
         del self._served[served.name]
         for column in served.query.columns:
             needy = (other.name for other in self._served.values() if column in other.query.columns)
@@ -275,7 +275,7 @@ class Monitor:
 
     def _count_alike(self, queries: Iterable[Query]) -> None:
         for query in queries:
-            self._alike[query.score.columns] = self._alike.get(query.score.columns, 0) + 1
+            self._alike[query.reads] = self._alike.get(query.reads, 0) + 1
 
     def _choose(self, query: Query, name: str) -> plan.Choice:
         if not isinstance(query, Threshold) and query.k > MOST_ROWS and not isinstance(self._window, LastRows):
@@ -283,7 +283,7 @@ class Monitor:
         return plan.choose(query, name, self._window, self._algorithm)
 
     def _serve(self, query: Query, choice: plan.Choice) -> None:
-        group = plan.group_of(query, choice.algorithm, self._alike[query.score.columns])
+        group = plan.group_of(query, choice.algorithm, self._alike[query.reads])
         number = {column: place for place, column in enumerate(self._intake.columns)}
         if group not in self._engines:
             self._engines[group] = plan.build(group, self._feed, self._window, number, self._options)
@@ -299,7 +299,7 @@ class Monitor:
         engine = self._engines[group]
         odd = self._engines.get((*group[:2], ()))
         for served in self._served.values():
-            if served.engine is odd and served.query.score.columns == group[2]:
+            if served.engine is odd and served.query.reads == group[2]:
                 served.engine.remove(served.place)
                 served.engine, served.place = engine, engine.add(served.query, number)
                 engine.start(served.place, self._feed.head, self._feed.judged_tick, 0)
@@ -374,7 +374,7 @@ def _as_list(queries: Any) -> list[Query]:
         raise QueryError(f"queries: expected a query such as TopK(...) or a list of them, got {queries!r}")
     listed = list(queries)
     for query in listed:
-        if not isinstance(query, TopK | Nearest | Threshold):
+        if not isinstance(query, KINDS):
             raise QueryError(f"queries: expected queries such as TopK(...), got {query!r}")
     return listed
 
