@@ -16,7 +16,7 @@ import topwatch as tw
 ALGORITHMS = ("brute", "scan", "tsl", "tma", "sma", "reserve", "auto")
 
 
-DOMINATING = ("brute", "bfa", "floor", "auto")
+DOMINATING = ("brute", "bfa", "eva", "ada", "floor", "auto")  # the exact ones
 
 
 def serves(algorithm: str, query: Query, window: Window) -> bool:

@@ -47,9 +47,17 @@ ALGORITHMS = {
     "sma": Algorithm("topk", options=("cells",), latest=False, any_score=False, own_grid=True),
     "reserve": Algorithm("topk", options=("cells", "slack", "route")),
     "bfa": Algorithm("dominating"),
+    "eva": Algorithm("dominating", options=("cells",), latest=False, most_columns=16),
+    "ada": Algorithm("dominating", ("cells", "near", "maxcand", "kept", "suffix"), latest=False, most_columns=16),
+    "ahba": Algorithm(
+        "dominating", ("cells", "near", "maxcand", "kept", "epsilon", "delta"), latest=False, most_columns=16
+    ),
+    "amsa": Algorithm("dominating", ("cells", "near", "maxcand", "kept"), latest=False, most_columns=16),
     "floor": Algorithm("dominating", options=("cells", "slack"), most_columns=16),
 }
 AUTO = ("reserve", "floor")  # one for each family
+SHARES = ("kept", "epsilon", "delta")  # options between 0 and 1
+SWITCHES = ("suffix",)
 FAMILIES = {"topk": "a score", "dominating": "the number of dominated rows"}  # what each ranks by
 
 
@@ -93,8 +101,19 @@ def check_algorithm(algorithm: str, options: Mapping[str, Any]) -> None:
         if option not in accepted:
             have = f"accepted are {', '.join(accepted)}" if accepted else "there are none"
             raise QueryError(f"option: {algorithm!r} has no option {option!r}; {have}{nearest_name(option, accepted)}")
-        if option != "route" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise QueryError(f"{option}: expected a whole number of at least 1, got {value!r}")
+        _check_option(option, value)
+
+
+def _check_option(option: str, value: Any) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if option in SHARES:
+        if not number or not 0 < value < 1 and not (option == "kept" and value in (0, 1)):
+            raise QueryError(f"{option}: expected a number between 0 and 1, got {value!r}")
+    elif option in SWITCHES:
+        if not isinstance(value, bool):
+            raise QueryError(f"{option}: expected True or False, got {value!r}")
+    elif option != "route" and (not number or not isinstance(value, int) or value < 1):
+        raise QueryError(f"{option}: expected a whole number of at least 1, got {value!r}")
 
 
 def _refusal(query: Query, window: Window, algorithm: str) -> str:

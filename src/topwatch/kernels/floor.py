@@ -135,16 +135,9 @@ def place_row(g: Ground, b: Blocks, c: Contenders, at: int, cell: int) -> None:
     b.bound[at] = bound - f.drift[cell]
 
 
-@inner
-def arrive(g: Ground, b: Blocks, c: Contenders, slot: int) -> tuple[Blocks, Contenders]:
-    """Take a row in."""
-    code = g.codes[slot]
-    if code == NOT_RANKED:
-        return b, c
-    cell = cell_of(g.lanes, code)
-    more = needs(b, cell)
-    if more > 0:
-        b = with_space(b, more)
+@leaf
+def arrive(g: Ground, b: Blocks, c: Contenders, code: int, cell: int, slot: int) -> None:
+    """Take a ranked row in; needs a seat and places."""
     put(b, cell, code, slot, NO_BOUND)
     f = g.floor
     f.arrived[cell] += 1
@@ -153,19 +146,15 @@ def arrive(g: Ground, b: Blocks, c: Contenders, slot: int) -> tuple[Blocks, Cont
     f.now[LIVE] += 1
     bump(g.lanes, g.rows, c, code, slot, 1)
     if f.sums[cell] + len(f.came) >= f.now[LEVEL]:
-        c = with_seats(c, 1)
-        place_row(g, b, c, b.cell[cell, FIRST] + b.cell[cell, BEGIN] + b.cell[cell, SIZE] - 1, cell)
-    if f.now[CAME] == len(f.came):
-        c = next_epoch(g, b, c)
-    return b, c
+        place_row(g, b, c, np.int64(b.cell[cell, FIRST] + b.cell[cell, BEGIN] + b.cell[cell, SIZE] - 1), cell)
 
 
-@inner
-def expire(g: Ground, b: Blocks, c: Contenders, slot: int) -> Contenders:
+@leaf
+def expire(g: Ground, b: Blocks, c: Contenders, slot: int) -> None:
     """Let a row go."""
     code = g.codes[slot]
     if code == NOT_RANKED:
-        return c
+        return
     f = g.floor
     if take_away(b, cell_of(g.lanes, code), slot) == CONTENDS:
         lose(c, seat_of(c, g.rows.seq[slot]))
@@ -173,9 +162,6 @@ def expire(g: Ground, b: Blocks, c: Contenders, slot: int) -> Contenders:
     f.now[WENT] += 1
     f.now[LIVE] -= 1
     bump(g.lanes, g.rows, c, code, slot, -1)
-    if f.now[WENT] == len(f.went):
-        c = next_epoch(g, b, c)
-    return c
 
 
 @leaf
@@ -263,8 +249,9 @@ def survey(g: Ground, b: Blocks, c: Contenders) -> Contenders:
             bound = b.bound[at]
             if bound == CONTENDS or (bound != NO_BOUND and bound + drift + epoch < f.now[LEVEL]):
                 continue
-            c = with_seats(c, 1)
-            place_row(g, b, c, at, cell)
+            if c.size[ROWS] == len(c.code):
+                c = with_seats(c, 1)
+            place_row(g, b, c, np.int64(at), cell)
             if c.size[ROWS] > 4 * (f.k + f.slack) + 64:
                 _raise(g, c)
     return c
@@ -279,9 +266,9 @@ def _raise(g: Ground, c: Contenders) -> None:
         f.now[LEVEL] = level
 
 
-@leaf
+@inner
 def _choose_pivots(g: Ground, b: Blocks) -> None:
-    """Take the rows with the highest bounds below the floor; the level that makes enough of them is learnt."""
+    """Take rows with high bounds below the floor, lowest first; the level that makes enough of them is learnt."""
     f = g.floor
     epoch = len(f.came)
     limit = f.now[LEVEL] - epoch
@@ -299,6 +286,13 @@ def _choose_pivots(g: Ground, b: Blocks) -> None:
             if bound != CONTENDS and bound != NO_BOUND and f.now[PIVOT_LEVEL] <= bound + drift < limit:
                 found += 1
                 note_pivot(g, b.code[at], bound + drift)
+    n = f.now[PIVOTS]
+    order = np.argsort(f.pivot_bound[:n])
+    codes = f.pivot[:n].copy()
+    bounds = f.pivot_bound[:n].copy()
+    for i in range(n):
+        f.pivot[i] = codes[order[i]]
+        f.pivot_bound[i] = bounds[order[i]]
     gap = limit - f.now[PIVOT_LEVEL]
     if found > room:
         f.now[PIVOT_LEVEL] = limit - max(1, gap - gap // 4)
@@ -330,21 +324,6 @@ def refill(g: Ground, b: Blocks, c: Contenders) -> Contenders:
         f.now[LEVEL] = lower if lower > 0 else NEVER
         steps += 1
         c = survey(g, b, c)
-
-
-@inner
-def judge(g: Ground, b: Blocks, c: Contenders, query: int, at: int, log: Log) -> tuple[Contenders, Log]:
-    """Report the changes since the last judgement."""
-    f = g.floor
-    reach, worst, best = standing(c, f.now[LEVEL])
-    if reach < f.k and reach < f.now[LIVE]:
-        c = refill(g, b, c)
-        _, worst, best = standing(c, f.now[LEVEL])
-    if c.size[GONE] > 0 or not settled(c, f.k, worst, best):
-        elect(c, f.k)
-        log = report(g.rows, c, at, query, log)
-    note_scores(c)
-    return c, log
 
 
 @inner
@@ -396,20 +375,37 @@ def drive_floor(
         c = settle_in(g, b, c, seeds, told)
     elif begin == AGAIN:
         c = settle_again(g, b, c)
+    f = g.floor
     i = ZERO
-    for j in range(len(step.at)):
-        for r in range(i, step.arrivals[j]):
-            b, c = arrive(g, b, c, step.arrived[r])
+    for j in range(len(step.at) + 1):
+        last = j == len(step.at)
+        for r in range(i, len(step.arrived) if last else step.arrivals[j]):
+            code = g.codes[step.arrived[r]]
+            if code != NOT_RANKED:
+                cell = cell_of(g.lanes, code)
+                if needs(b, cell) > 0:
+                    b = with_space(b, needs(b, cell))
+                if c.size[ROWS] == len(c.code):
+                    c = with_seats(c, 1)
+                arrive(g, b, c, code, cell, step.arrived[r])
+                if f.now[CAME] == len(f.came):
+                    c = next_epoch(g, b, c)
+        if last:
+            break
         i = step.arrivals[j]
-        if g.rows.fifo:
-            for ordinal in range(step.heads[j], step.heads[j + 1]):
-                c = expire(g, b, c, ordinal & g.rows.mask)
-        else:
-            for e in range(step.expiries[j - 1] if j > 0 else 0, step.expiries[j]):
-                c = expire(g, b, c, step.expired[e])
-        c, log = judge(g, b, c, query, step.at[j], log)
-    for r in range(i, len(step.arrived)):
-        b, c = arrive(g, b, c, step.arrived[r])
+        first = step.heads[j] if g.rows.fifo else (step.expiries[j - 1] if j > 0 else ZERO)
+        for e in range(first, step.heads[j + 1] if g.rows.fifo else step.expiries[j]):
+            expire(g, b, c, e & g.rows.mask if g.rows.fifo else step.expired[e])
+            if f.now[WENT] == len(f.went):
+                c = next_epoch(g, b, c)
+        reach, worst, best = standing(c, f.now[LEVEL])
+        if reach < f.k and reach < f.now[LIVE]:
+            c = refill(g, b, c)
+            _, worst, best = standing(c, f.now[LEVEL])
+        if c.size[GONE] > 0 or not settled(c, f.k, worst, best):
+            elect(c, f.k)
+            log = report(g.rows, c, step.at[j], query, log)
+        note_scores(c)
     return b, c, log
 
 

@@ -20,6 +20,7 @@ and one look at the rows of cells that are not low. Memory per row: 8 B for its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -113,7 +114,7 @@ class FloorContest:
         self._checked = self._built = self._window.tick
 
     def _new_floor(self, cells: int) -> Floor:
-        epoch = max(16, min(4096, self._room >> 10))
+        epoch = max(16, round(1.4 * math.sqrt(self._room)))
         now = np.zeros(8, np.int64)
         now[LEVEL] = NEVER
         by_cell = (np.zeros(cells, np.int32) for _ in range(3))
