@@ -216,11 +216,10 @@ class Monitor:
         number = {column: place for place, column in enumerate(self._intake.columns)}
         columns = {column: rows.columns[number[column], live] for column in served.query.columns}
         ids = self._ids(live, rows.seq[live])
-        same = [
-            i for i, value in enumerate(ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()) if value == id
-        ]
-        row = same[-1] if same else None
-        return explain_row(id, served.name, served.query, columns, rows.seq[live], row, self.answer(served.name))
+        names = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
+        row = next((i for i in range(len(names) - 1, -1, -1) if names[i] == id), None)
+        answer = self.answer(served.name)
+        return explain_row(id, served.name, served.query, columns, rows.seq[live], row, answer, names)
 
     def snapshot(self) -> bytes:
         """Return the whole state as bytes."""

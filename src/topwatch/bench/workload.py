@@ -71,8 +71,8 @@ class Workload:
 
 
 def algorithms() -> list[str]:
-    """All that keep answers up to date, and the planner's choice."""
-    return [name for name in plan.ALGORITHMS if name != "brute"] + ["auto"]
+    """All that keep top-k answers up to date, and the planner's choice."""
+    return [name for name, known in plan.ALGORITHMS.items() if known.family == "topk"] + ["auto"]
 
 
 def gridded() -> list[str]:
