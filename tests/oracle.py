@@ -52,7 +52,10 @@ class Change(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A row in an answer. `unit` is what a change is about: the row, or in latest() its id with its score (without, where that is dominance)."""
+    """A row in an answer. `unit` is what a change is about: the row, or in latest() its id with its score.
+
+    Where the score is dominance it is the id alone.
+    """
 
     unit: Hashable
     id: Any

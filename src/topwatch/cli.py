@@ -85,8 +85,9 @@ def demo(
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same rows and queries."
 )
+@click.option("--data", type=click.Path(path_type=Path), help="A folder with covtype.parquet and zillow.parquet.")
 @click.option("--list", "show", is_flag=True, help="List the benches and their experiments.")
-def bench(names: tuple[str, ...], scale: str, only: str, out: Path, seed: int, show: bool) -> None:
+def bench(names: tuple[str, ...], scale: str, only: str, out: Path, seed: int, data: Path | None, show: bool) -> None:
     """Measure the papers' experiments; all of them when no NAME is given.
 
     The algorithms' answers are compared while they are timed: where they differ, the exit code is 1. The scale small
@@ -99,7 +100,7 @@ def bench(names: tuple[str, ...], scale: str, only: str, out: Path, seed: int, s
         return
     chosen = [name.strip() for name in only.split(",") if name.strip()]
     agreed = runner.run(
-        names, scale, chosen, out, seed, lambda title, total: _progress(title, total, sys.stderr.isatty())
+        names, scale, chosen, out, seed, lambda title, total: _progress(title, total, sys.stderr.isatty()), data
     )
     if not agreed:
         click.echo("topwatch: the answers of algorithms differ", err=True)

@@ -107,7 +107,8 @@ def check_algorithm(algorithm: str, options: Mapping[str, Any]) -> None:
 def _check_option(option: str, value: Any) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if option in SHARES:
-        if not number or not 0 < value < 1 and not (option == "kept" and value in (0, 1)):
+        inside = number and (0 < value < 1 or (option == "kept" and value in (0, 1)))
+        if not inside:
             raise QueryError(f"{option}: expected a number between 0 and 1, got {value!r}")
     elif option in SWITCHES:
         if not isinstance(value, bool):

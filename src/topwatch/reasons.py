@@ -57,7 +57,7 @@ def explain_row(
     answer: list[Entry],
     names: list[Any],
 ) -> Why:
-    """Explain the standing of the live row number ``row`` (None: no live row has the id); ``names`` are all rows' ids."""
+    """Explain the standing of the live row number ``row`` (None: no live row has the id); ``names`` are all ids."""
     bar = _bar(query, answer)
     if row is None:
         return Why(id, name, False, False, None, None, bar, reason=f"No live row has the id {id!r}.")
@@ -135,7 +135,11 @@ def _explain_dominating(
     else:
         reason = f"{id!r} dominates {many}: {bar:g} are needed to be among the best {query.k}"
     listed = ", ".join(repr(entry.id) for entry in first) + (" ..." if newest.size > len(first) else "")
-    reason += f"; {newest.size} {'row dominates' if newest.size == 1 else 'rows dominate'} it: {listed}." if first else "; no row dominates it."
+    reason += (
+        f"; {newest.size} {'row dominates' if newest.size == 1 else 'rows dominate'} it: {listed}."
+        if first
+        else "; no row dominates it."
+    )
     return Why(id, name, True, inside, score, place + 1 if inside else None, bar, first, reason, int(newest.size))
 
 

@@ -89,7 +89,7 @@ def print_experiment(
     for note in _notes(points):
         out.print(Text(note, style="yellow"))
     if verdicts:
-        out.print(_verdicts(verdicts))
+        out.print(verdict_table(verdicts))
     out.print()
 
 
@@ -156,7 +156,8 @@ def _notes(points: Sequence[Point]) -> Iterator[str]:
         yield f"The processor was ours {share:.0%} of the time on the clock: other work ran beside and slowed it down."
 
 
-def _verdicts(verdicts: Sequence[Verdict]) -> Table:
+def verdict_table(verdicts: Sequence[Verdict]) -> Table:
+    """Return what was asked and what was measured as a table."""
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("target", "asked", "measured", ""):
         table.add_column(heading)

@@ -55,7 +55,7 @@ def with_space(b: Blocks, more: int) -> Blocks:
     return Blocks(b.cell, b.count, code, slot, bound, b.free, b.end)
 
 
-@leaf
+@inlined
 def needs(b: Blocks, cell: int) -> int:
     """Return how many unused places the next row of a cell may take: 0 when its block has room."""
     kind = b.cell[cell, KIND]
@@ -66,16 +66,30 @@ def needs(b: Blocks, cell: int) -> int:
     return room_of(kind + 1)
 
 
-@leaf
+@inlined
 def put(b: Blocks, cell: int, code: int, slot: int, bound: int) -> None:
     """Append a row to its cell. The pools must have the places that :func:`needs` tells."""
+    if needs(b, cell) > 0:
+        _make_room(b, cell)
+    size = b.cell[cell, SIZE]
+    at = b.cell[cell, FIRST] + b.cell[cell, BEGIN] + size
+    b.code[at] = code
+    b.slot[at] = slot
+    b.bound[at] = bound
+    b.cell[cell, SIZE] = size + 1
+    b.count[cell] += 1
+
+
+@leaf
+def _make_room(b: Blocks, cell: int) -> None:
+    """Make a place at the end of a cell's block."""
     kind = b.cell[cell, KIND]
     size = b.cell[cell, SIZE]
     if kind == NO_BLOCK:
         b.cell[cell, FIRST] = _take(b, ZERO)
         b.cell[cell, KIND] = 0
         b.cell[cell, BEGIN] = 0
-    elif b.cell[cell, BEGIN] + size == room_of(kind):
+    else:
         first = b.cell[cell, FIRST]
         start = first + b.cell[cell, BEGIN]
         if b.cell[cell, BEGIN] > room_of(kind) >> 2:
@@ -88,12 +102,6 @@ def put(b: Blocks, cell: int, code: int, slot: int, bound: int) -> None:
             b.cell[cell, FIRST] = new
             b.cell[cell, KIND] = kind + 1
         b.cell[cell, BEGIN] = 0
-    at = b.cell[cell, FIRST] + b.cell[cell, BEGIN] + size
-    b.code[at] = code
-    b.slot[at] = slot
-    b.bound[at] = bound
-    b.cell[cell, SIZE] = size + 1
-    b.count[cell] += 1
 
 
 @inlined
@@ -114,7 +122,7 @@ def _shift(b: Blocks, to: int, start: int, count: int) -> None:
     move(b.bound, np.int64(to), np.int64(start), np.int64(count))
 
 
-@leaf
+@inlined
 def find(b: Blocks, cell: int, slot: int) -> int:
     """Return the place of a row that is in a cell."""
     at = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
@@ -123,7 +131,7 @@ def find(b: Blocks, cell: int, slot: int) -> int:
     return at
 
 
-@leaf
+@inlined
 def take_away(b: Blocks, cell: int, slot: int) -> int:
     """Take a row out of its cell and return its bound."""
     start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]

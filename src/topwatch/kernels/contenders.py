@@ -1,7 +1,7 @@
 """Contenders: the rows whose scores are kept exactly, oldest first, and which of them are the answer.
 
-Every event is compared with all of them in one vectorised pass. They stand in the order of their arrival, so that of two
-with equal scores the one behind is the newer one, and comes first in an answer.
+Every event is compared with all of them in one vectorised pass. They stand in the order of their arrival, so that of
+two with equal scores the one behind is the newer one, and comes first in an answer.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _shift(c: Contenders, to: int, start: int, count: int) -> None:
     move(c.shown, to, start, count)
 
 
-@leaf
+@inlined
 def bump(lanes: Lanes, rows: Rows, c: Contenders, code: int, slot: int, change: int) -> None:
     """Add ``change`` to the scores of all contenders that dominate a row."""
     guard = lanes.masks[GUARD]
@@ -140,15 +140,22 @@ def bump(lanes: Lanes, rows: Rows, c: Contenders, code: int, slot: int, change: 
         for i in range(len(scores)):
             sure = int((guarded - sures[i]) & guard == guard)
             unclear += int((guarded - codes[i]) & guard == guard) - sure
-            scores[i] += change * (sure & int(codes[i] != code))
+            scores[i] += change & -(sure & int(codes[i] != code))
         if unclear != 0:
-            for i in range(first, last):
-                if covers(code, c.code[i], guard) and not covers(code, c.sure[i], guard):
-                    if beats(lanes, rows, c.slot[i], slot):
-                        c.score[i] += change
+            _decide(lanes, rows, c, code, slot, change, first, last)
 
 
 @leaf
+def _decide(lanes: Lanes, rows: Rows, c: Contenders, code: int, slot: int, change: int, first: int, last: int) -> None:
+    """Compare values where codes leave open whether a contender dominates a row."""
+    guard = lanes.masks[GUARD]
+    for i in range(first, last):
+        if covers(code, c.code[i], guard) and not covers(code, c.sure[i], guard):
+            if beats(lanes, rows, c.slot[i], slot):
+                c.score[i] += change
+
+
+@inlined
 def standing(c: Contenders, floor: int) -> tuple[int, int, int]:
     """Return how many scores reach a floor, the worst member's score and the best of the others'."""
     n = c.size[ROWS]
@@ -180,7 +187,7 @@ def settled(c: Contenders, k: int, worst: int, best: int) -> bool:
     return last < first  # of equals, members must be the newer ones
 
 
-@leaf
+@inlined
 def note_scores(c: Contenders) -> None:
     """Remember the scores of a judgement."""
     n = c.size[ROWS]

@@ -158,7 +158,7 @@ def count_beside(
     return found, most
 
 
-@leaf
+@inlined
 def _count_in(
     lanes: Lanes, rows: Rows, b: Blocks, cell: int, code: int, sure: int, slot: int, walk: Walk
 ) -> tuple[int, int]:
@@ -175,12 +175,21 @@ def _count_in(
         same += int(codes[i] == code)
     walk.counters[COMPARED] += len(codes)
     if maybe != certain:
-        for i in range(len(codes)):
-            if covers(codes[i], code, guard) and not covers(codes[i], sure, guard):
-                certain += int(beats(lanes, rows, slot, np.int64(b.slot[start + i])))
+        certain += _decide(lanes, rows, codes, b.slot[start : start + len(codes)], code, sure, slot)
     if sure == code:
         certain -= same
     return certain, len(codes) - certain
+
+
+@leaf
+def _decide(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int, sure: int, slot: int) -> int:
+    """Count the rows that a row dominates by their values, of those that their codes leave open."""
+    guard = lanes.masks[GUARD]
+    found = ZERO
+    for i in range(len(codes)):
+        if covers(codes[i], code, guard) and not covers(codes[i], sure, guard):
+            found += int(beats(lanes, rows, slot, np.int64(slots[i])))
+    return found
 
 
 @kernel

@@ -29,7 +29,15 @@ from topwatch.kernels.contenders import (
     standing,
     with_seats,
 )
-from topwatch.kernels.counting import Walk, behind, coordinate, count_behind, count_beside, put_slabs_in_order, suffix_sums
+from topwatch.kernels.counting import (
+    Walk,
+    behind,
+    coordinate,
+    count_behind,
+    count_beside,
+    put_slabs_in_order,
+    suffix_sums,
+)
 from topwatch.kernels.lanes import COORDINATES, GUARD, NOT_RANKED, STEP, Lanes, cell_of, covers, no_worse
 from topwatch.kernels.queue import NO_EVENT, OBSOLETE, Queue, collect, dequeue, enqueue
 from topwatch.kernels.rows import Log, Rows, Step
@@ -38,9 +46,9 @@ from topwatch.kernels.scoring import Ints
 LOOKED_AT = 2048  # rows at most, for a reference row
 FAR = 2**60
 
-# Of Course.now: moments, arrivals, first and last ordinal, k-th score, first expiry of a member, interval of candidates,
-# arrivals when the suffix counts were made, and counters: events, kept obsolete ones, evicted ones, exclusions;
-# the moment of the last judgement, and the last random number.
+# Of Course.now: moments, arrivals, first and last ordinal, k-th score, first expiry of a member, interval of
+# candidates, arrivals when the suffix counts were made, and counters: events, kept obsolete ones, evicted ones,
+# exclusions; the moment of the last judgement, and the last random number.
 CLOCK, ARRIVALS, HEAD, END, BAR, FIRST_GONE, NEAR, SUMMED, EVENTS, OBSOLETES, EVICTED, EXCLUDED, LAST, DRAWN = range(14)
 
 
@@ -367,9 +375,7 @@ def admit(g: Course, b: Blocks, c: Contenders, slot: int, score: int) -> Contend
 
 
 @inner
-def examine(
-    g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound: int
-) -> tuple[Contenders, Contenders]:
+def examine(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound: int) -> tuple[Contenders, Contenders]:
     """Look at a row whose event is due: schedule it by the bound if that is low enough, else count its score."""
     code = g.codes[slot]
     rules = g.rules
@@ -481,7 +487,16 @@ def settle(g: Course, b: Blocks, c: Contenders, seeds: Ints, told: Ints, slots: 
 
 @kernel
 def drive_events(
-    g: Course, b: Blocks, c: Contenders, s: Contenders, seeds: Ints, told: Ints, slots: Ints, step: Step, query: int, log: Log
+    g: Course,
+    b: Blocks,
+    c: Contenders,
+    s: Contenders,
+    seeds: Ints,
+    told: Ints,
+    slots: Ints,
+    step: Step,
+    query: int,
+    log: Log,
 ) -> tuple[Blocks, Contenders, Contenders, Log]:
     """Begin, if rows are given to begin with, and take a step: returns what may have moved to larger arrays."""
     if len(slots) > 0:

@@ -1,4 +1,4 @@
-"""The loop of ``floor``: exact scores for the few rows that can reach a floor below the k-th score, bounds for the rest.
+"""The loop of ``floor``: exact scores for the rows that can reach a floor below the k-th score, bounds for the rest.
 
 The invariant: a row that is no contender has a score below the floor until the epoch ends. An epoch is a fixed number
 of arrivals; in it no score rises by more. What is written with a row is a bound of its score at the epoch's beginning,
@@ -11,8 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.blocks import BEGIN, CONTENDS, FIRST, NO_BOUND, SIZE, Blocks, find, needs, put, take_away, with_space
-from topwatch.kernels.compile import ZERO, inner, kernel, leaf
+from topwatch.kernels.blocks import (
+    BEGIN,
+    CONTENDS,
+    FIRST,
+    NO_BOUND,
+    SIZE,
+    Blocks,
+    find,
+    needs,
+    put,
+    take_away,
+    with_space,
+)
+from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf
 from topwatch.kernels.contenders import (
     GONE,
     MEMBERS,
@@ -135,7 +147,7 @@ def place_row(g: Ground, b: Blocks, c: Contenders, at: int, cell: int) -> None:
     b.bound[at] = bound - f.drift[cell]
 
 
-@leaf
+@inlined
 def arrive(g: Ground, b: Blocks, c: Contenders, code: int, cell: int, slot: int) -> None:
     """Take a ranked row in; needs a seat and places."""
     put(b, cell, code, slot, NO_BOUND)
@@ -149,7 +161,7 @@ def arrive(g: Ground, b: Blocks, c: Contenders, code: int, cell: int, slot: int)
         place_row(g, b, c, np.int64(b.cell[cell, FIRST] + b.cell[cell, BEGIN] + b.cell[cell, SIZE] - 1), cell)
 
 
-@leaf
+@inlined
 def expire(g: Ground, b: Blocks, c: Contenders, slot: int) -> None:
     """Let a row go."""
     code = g.codes[slot]

@@ -83,7 +83,9 @@ class Contests:
         contest.begin(held[seen], _nothing_told())
         self._begun.add(place)
         nobody = np.zeros(1, np.int64)
-        found = contest.process(Step(NONE, NONE, np.array([at]), np.array([moment]), nobody, np.full(2, head), nobody), place)
+        found = contest.process(
+            Step(NONE, NONE, np.array([at]), np.array([moment]), nobody, np.full(2, head), nobody), place
+        )
         contest.process(NO_STEP._replace(arrived=held[~seen], heads=np.full(1, head)), place)
         return found
 

@@ -19,7 +19,7 @@ from topwatch.structures.engine import Window
 
 SAMPLE = 65_536
 LEVEL_BITS = 11
-ROWS_PER_CELL = 32
+ROWS_PER_CELL = 16
 MOST_CELL_BITS = 17
 
 
@@ -141,7 +141,8 @@ class DominanceGrid:
         seen = []
         for cell in np.flatnonzero(b.count):
             first, kind, begin, size = b.cell[cell].tolist()
-            assert size == b.count[cell] and begin + size <= room_of(kind)
+            assert size == b.count[cell]
+            assert begin + size <= room_of(kind)
             slots = b.slot[first + begin : first + begin + size]
             assert np.array_equal(self.codes[slots], b.code[first + begin : first + begin + size])
             assert np.all(np.diff(self._window.seq[slots]) > 0)

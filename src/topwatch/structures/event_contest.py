@@ -143,7 +143,14 @@ class EventContest:
     def _drive(self, step: Step, place: int, seeds: Ints, told: Ints, slots: Ints) -> Found:
         how = self._how
         rules = Rules(
-            self._k, self._expected, how.later, how.most(max(self._room, 1)), how.suffix, how.exclude, how.kept, how.samples
+            self._k,
+            self._expected,
+            how.later,
+            how.most(max(self._room, 1)),
+            how.suffix,
+            how.exclude,
+            how.kept,
+            how.samples,
         )
         grid = self._grid
         course = Course(
@@ -196,9 +203,10 @@ class EventContest:
         for first in self._queue.bucket[self._queue.bucket != NOBODY].tolist():
             slot = first
             while slot != NOBODY:
-                assert self._queue.due[slot] & (self._queue.bucket.size - 1) == np.flatnonzero(
-                    self._queue.bucket == first
-                ).item()
+                assert (
+                    self._queue.due[slot] & (self._queue.bucket.size - 1)
+                    == np.flatnonzero(self._queue.bucket == first).item()
+                )
                 linked += 1
                 slot = int(self._queue.after[slot])
         assert linked == np.count_nonzero(self._queue.due[mine] >= 0)

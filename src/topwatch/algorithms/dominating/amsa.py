@@ -15,8 +15,6 @@ from topwatch.structures.contest import Design
 from topwatch.structures.event_contest import Intervals
 
 
-def design(
-    cells: int | None = None, near: int | None = None, maxcand: int | None = None, kept: float = 1.0
-) -> Design:
+def design(cells: int | None = None, near: int | None = None, maxcand: int | None = None, kept: float = 1.0) -> Design:
     """Return what makes the contest of a query."""
     return Intervals(True, candidates(maxcand), near, exclude=True, kept=kept, cells=cells).design()

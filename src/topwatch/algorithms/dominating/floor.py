@@ -51,7 +51,7 @@ from topwatch.structures.contestants import empty_contenders, promising, ranked_
 from topwatch.structures.dominance_grid import DominanceGrid, new_walk
 from topwatch.structures.engine import Found, Window
 
-PIVOTS = 1024
+PIVOTS = 2048
 LONGEST = 2**28  # arrivals in one grid: its drifts are counted in 32 bits
 
 
@@ -196,5 +196,3 @@ class FloorContest:
             first, _, begin, size = b.cell[cell].tolist()
             bounds[b.slot[first + begin : first + begin + size]] = b.bound[first + begin : first + begin + size]
         assert np.array_equal(np.sort(np.flatnonzero(bounds == CONTENDS)), np.sort(c.slot[:n]))
-
-

@@ -173,7 +173,11 @@ def question(value: Any, info: ValidationInfo | None = None) -> Question:
     if len(given) > 1:
         raise refuse(f"a second kind beside {given[0]}; a query has one of {', '.join(KINDS)}", given[1])
     if not given:
-        hints = (nearest_name(str(name), KINDS) for name in value if name not in ("name", "score", "where", "point", "prefer"))
+        hints = (
+            nearest_name(str(name), KINDS)
+            for name in value
+            if name not in ("name", "score", "where", "point", "prefer")
+        )
         raise refuse(f"names no kind of query; {accepted}{next(filter(None, hints), '')}")
     return KINDS[given[0]].model_validate(value, context=info.context if info else None)
 
