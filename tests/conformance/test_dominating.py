@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import streams
-from lockstep import DOMINATING, Lockstep
+from lockstep import DOMINATING, Lockstep, as_query
 from oracle import Query, Seconds, Window
 from oracle_dominating import carrier
 from sizes import COMPILED, Scale
+
+import topwatch as tw
 
 EVERY = [1, 7, Seconds(5)]
 KINDS = ["count", "time", "latest"]
@@ -96,3 +98,35 @@ def test_columns(algorithm: str, d: int, data: str, rng: np.random.Generator) ->
     both = Lockstep(queries, Window("count", size), 1, algorithm)
     for batch in streams.pieces(stream, streams.random_sizes(rng, size)):
         both.push(batch)
+
+
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("floor", {"cells": 1}),
+    ("floor", {"cells": 5, "slack": 1}),
+    ("eva", {"cells": 3}),
+    ("ada", {"suffix": True}),
+    ("ada", {"kept": 0.0, "cells": 4}),
+    ("ada", {"near": 1, "maxcand": 2}),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "options"), OPTIONS, ids=lambda value: str(value))
+def test_options_do_not_change_answers(algorithm: str, options: dict[str, Any], rng: np.random.Generator) -> None:
+    stream = streams.make("anticorrelated", rng, 400)
+    both = Lockstep(some(rng, 60), Window("count", 60), 1, algorithm, **options)
+    for batch in streams.pieces(stream, [60, 30, 1, 200]):
+        both.push(batch)
+        both.restart()
+
+
+@pytest.mark.parametrize("algorithm", FIFO)
+def test_windows_without_an_order_of_expiry_are_refused(algorithm: str) -> None:
+    query = rivals("q", {"a": "min"}, 1)
+    with pytest.raises(tw.PlanError, match=f"'{algorithm}' cannot serve query 'q'.*; brute, bfa, floor can"):
+        tw.Monitor(as_query(query), window=tw.latest(), algorithm=algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ["reserve", "sma"])
+def test_algorithms_of_another_family_are_refused(algorithm: str) -> None:
+    with pytest.raises(tw.PlanError, match="it ranks by a score, and the query by the number of dominated rows"):
+        tw.Monitor(as_query(rivals("q", {"a": "min"}, 1)), window=tw.last(5), algorithm=algorithm)
