@@ -165,9 +165,13 @@ def judge(s: Scores, rows: Rows, found: Ints, k: int, query: int, at: int, log: 
             found = np.empty(2 * len(chosen), np.int64)
         found[: len(chosen)] = chosen
     some = found[: s.now[FOUND]]
+    m = len(some)
     newest = some[np.argsort(-rows.seq[some])]
-    order = np.argsort(-s.score[newest], kind="mergesort")
-    return found, tell(s, rows, newest[order[: min(k, len(order))]], query, at, log)
+    keys = np.empty(m, np.int64)
+    for i in range(m):
+        keys[i] = -s.score[newest[i]] * m + i
+    keys.sort()
+    return found, tell(s, rows, newest[keys[: min(k, m)] % m] if m > 0 else newest, query, at, log)
 
 
 @kernel

@@ -49,9 +49,10 @@ def with_space(b: Blocks, more: int) -> Blocks:
     code = np.empty(want, np.int64)
     slot = np.empty(want, np.int32)
     bound = np.empty(want, np.int32)
-    code[:have] = b.code
-    slot[:have] = b.slot
-    bound[:have] = b.bound
+    for i in range(b.end[0]):
+        code[i] = b.code[i]
+        slot[i] = b.slot[i]
+        bound[i] = b.bound[i]
     return Blocks(b.cell, b.count, code, slot, bound, b.free, b.end)
 
 

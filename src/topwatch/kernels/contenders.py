@@ -205,21 +205,15 @@ def elect(c: Contenders, k: int) -> None:
         while _swap(c, k):
             pass
         return
-    order = np.argsort(-c.score[:n], kind="mergesort")
+    # One number for score and place: of equals the newer stands behind, and is the better one.
+    keys = np.empty(n, np.int64)
     for i in range(n):
-        c.member[i] = 0
+        keys[i] = c.score[i] * n + i
+    keys.sort()
     left = min(k, n)
+    for i in range(n):
+        c.member[i] = int(c.score[i] * n + i >= keys[n - left])
     c.size[MEMBERS] = left
-    i = ZERO
-    while left > 0:
-        # Equals stand oldest first in a stable order, and the newest of them are wanted.
-        j = i
-        while j < n and c.score[order[j]] == c.score[order[i]]:
-            j += 1
-        for e in range(max(i, j - left), j):
-            c.member[order[e]] = 1
-        left -= min(left, j - i)
-        i = j
 
 
 @inner

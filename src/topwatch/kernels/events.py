@@ -439,9 +439,15 @@ def judge(
         bounds[i] = bound_of(g, due[i]) if g.queue.score[due[i]] != NO_BOUND else NO_BOUND
     if g.now[BAR] < 0 and n > 0:
         # Members are missing: the rows with the highest bounds first, so that the k-th score is soon a high one.
-        order = np.argsort(-bounds)
-        bounds = bounds[order]
-        due[:n] = due[:n][order]
+        keys = np.empty(n, np.int64)
+        slots = np.empty(n, np.int64)
+        for i in range(n):
+            keys[i] = -bounds[i] * n + i
+            slots[i] = due[i]
+        keys.sort()
+        for i in range(n):
+            due[i] = slots[keys[i] % n]
+            bounds[i] = -(keys[i] // n)
     for i in range(n):
         c, s = examine(g, b, c, s, due[i], bounds[i])
     if c.size[ROWS] > c.size[MEMBERS] and (g.rules.most == 0 or at % 64 == 0):

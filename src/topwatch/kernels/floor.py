@@ -214,7 +214,8 @@ def next_epoch(g: Ground, b: Blocks, c: Contenders) -> Contenders:
 @inner
 def ranked_score(c: Contenders, rank: int) -> int:
     """Return the score at a rank among the contenders."""
-    scores = np.sort(c.score[: c.size[ROWS]])
+    scores = c.score[: c.size[ROWS]].copy()
+    scores.sort()
     return scores[len(scores) - rank]
 
 
@@ -299,12 +300,15 @@ def _choose_pivots(g: Ground, b: Blocks) -> None:
                 found += 1
                 note_pivot(g, b.code[at], bound + drift)
     n = f.now[PIVOTS]
-    order = np.argsort(f.pivot_bound[:n])
-    codes = f.pivot[:n].copy()
-    bounds = f.pivot_bound[:n].copy()
+    keys = np.empty(n, np.int64)
+    codes = np.empty(n, np.int64)
     for i in range(n):
-        f.pivot[i] = codes[order[i]]
-        f.pivot_bound[i] = bounds[order[i]]
+        keys[i] = f.pivot_bound[i] * room + i
+        codes[i] = f.pivot[i]
+    keys.sort()
+    for i in range(n):
+        f.pivot[i] = codes[keys[i] % room]
+        f.pivot_bound[i] = keys[i] // room
     gap = limit - f.now[PIVOT_LEVEL]
     if found > room:
         f.now[PIVOT_LEVEL] = limit - max(1, gap - gap // 4)
@@ -329,13 +333,20 @@ def refill(g: Ground, b: Blocks, c: Contenders) -> Contenders:
         known = c.size[ROWS] + f.now[PIVOTS]
         if steps == 0 and known >= f.k + f.slack:
             bounds = np.empty(known, np.int64)
-            bounds[: c.size[ROWS]] = c.score[: c.size[ROWS]]
-            bounds[c.size[ROWS] :] = f.pivot_bound[: f.now[PIVOTS]]
+            for i in range(known):
+                mine = i < c.size[ROWS]
+                bounds[i] = c.score[i] if mine else f.pivot_bound[i - c.size[ROWS]]
             bounds.sort()
             lower = min(level - 1, bounds[known - f.k - f.slack])
         f.now[LEVEL] = lower if lower > 0 else NEVER
         steps += 1
         c = survey(g, b, c)
+
+
+@leaf
+def _clear(numbers: np.ndarray) -> None:
+    for i in range(len(numbers)):
+        numbers[i] = 0
 
 
 @inner
@@ -347,7 +358,7 @@ def settle_in(g: Ground, b: Blocks, c: Contenders, seeds: Ints, told: Ints) -> C
     f = g.floor
     f.now[LEVEL] = NEVER
     begin_epoch(g, b)
-    f.drift[:] = 0
+    _clear(f.drift)
     for i in range(len(seeds)):
         code = g.codes[seeds[i]]
         at = find(b, cell_of(g.lanes, code), seeds[i])
@@ -373,7 +384,7 @@ def settle_in(g: Ground, b: Blocks, c: Contenders, seeds: Ints, told: Ints) -> C
 def settle_again(g: Ground, b: Blocks, c: Contenders) -> Contenders:
     """Go on in a new grid, with the contenders and bounds of the old one."""
     begin_epoch(g, b)
-    g.floor.drift[:] = 0
+    _clear(g.floor.drift)
     trim(g, b, c)
     return survey(g, b, c)
 
