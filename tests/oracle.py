@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from oracle_dominating import dominated
 from oracle_scores import Score, as_float, score_rows
 
 Rows = Mapping[str, Any]
@@ -19,11 +20,12 @@ Rows = Mapping[str, Any]
 @dataclass(frozen=True)
 class Query:
     name: str
-    kind: Literal["topk", "nearest", "threshold"]
+    kind: Literal["topk", "nearest", "threshold", "dominating"]
     score: Score
     k: int = 0
     above: float = 0.0
     where: tuple[tuple[str, float, float], ...] = ()
+    prefer: tuple[tuple[str, str], ...] = ()  # of a dominating query, whose score is made from it
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,10 @@ class Change(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A row in an answer. `unit` is what a change is about: the row, or in latest() its id with its score."""
+    """A row in an answer. `unit` is what a change is about: the row, or in latest() its id with its score.
+
+    Where the score is dominance it is the id alone.
+    """
 
     unit: Hashable
     id: Any
@@ -183,7 +188,8 @@ class Oracle:
         """The scores, NaN for rows that stay out of the answer, and which rows lack a value that the query needs."""
         if not columns:
             return np.zeros(0), np.zeros(0, dtype=bool)
-        scores = score_rows(query.score, columns)
+        rows = len(next(iter(columns.values())))
+        scores = np.zeros(rows) if query.prefer else score_rows(query.score, columns)
         lacking = np.zeros(len(scores), dtype=bool)
         for column in query.score.columns + tuple(column for column, _, _ in query.where):
             lacking |= np.isnan(columns[column])
@@ -238,11 +244,17 @@ class Oracle:
         if query.kind == "threshold":
             keep &= scores < query.above if query.score.smaller_is_better else scores > query.above
         live, scores = self._live[keep], scores[keep]
+        if query.prefer and len(live):
+            scores = dominated({name: self.columns[name][live - 1] for name, _ in query.prefer}, query.prefer)
         order = np.lexsort((-live, scores if query.score.smaller_is_better else -scores))
         if query.kind != "threshold":
             order = order[: query.k]
         by_row = self.window.kind != "latest"
         return [
-            Placed(ordinal if by_row else (self.ids[ordinal - 1], score), self.ids[ordinal - 1], score)
+            Placed(
+                ordinal if by_row else self.ids[ordinal - 1] if query.prefer else (self.ids[ordinal - 1], score),
+                self.ids[ordinal - 1],
+                score,
+            )
             for ordinal, score in zip(live[order].tolist(), scores[order].tolist(), strict=True)
         ]

@@ -16,11 +16,13 @@ import pytest
 from click.testing import CliRunner
 from sizes import COMPILED
 
-from topwatch.bench import measure, plain, runner, sigmod2006, tods2015, verdicts, workload
+from topwatch.bench import measure, plain, runner, sigmod2006, tkde2011, tods2015, verdicts, workload
 from topwatch.cli import cli
 
 SCRIPT = Path(sys.executable).with_name("topwatch")
 EXPERIMENTS = [experiment.name for experiment in sigmod2006.experiments(sigmod2006.SCALES["tiny"])]
+
+RIVALS = [experiment.name for experiment in tkde2011.experiments(tkde2011.SCALES["tiny"])]
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="measures machine code")
 
@@ -88,9 +90,21 @@ def test_only_some_experiments(tmp_path: Path) -> None:
     assert {path.stem for path in tmp_path.glob("*.json")} == {"sigmod2006-tiny-Q", "sigmod2006-tiny-cells"}
 
 
+def test_dominating(tmp_path: Path) -> None:
+    done = run("tkde2011", "--scale", "tiny", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "covtype was skipped" in done.stdout
+    for name in RIVALS:
+        written = json.loads((tmp_path / f"tkde2011-tiny-{name}.json").read_text())
+        for part in written["points"]:
+            assert part["wrong"] == []
+            assert all(one["updates"] > 0 for one in part["runs"])
+
+
 def test_list() -> None:
-    more = f"tods2015: {', '.join(tods2015.EXPERIMENTS)}\nspark: stream, start\n"
-    assert run("--list").stdout == f"sigmod2006: {', '.join(EXPERIMENTS)}\n{more}"
+    lines = [f"sigmod2006: {', '.join(EXPERIMENTS)}", f"tods2015: {', '.join(tods2015.EXPERIMENTS)}"]
+    lines += [f"tkde2011: {', '.join(RIVALS)}", "spark: stream, start"]
+    assert run("--list").stdout == "\n".join(lines) + "\n"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from types import ModuleType
 from topwatch.changes import Change, Changes, Entry
 from topwatch.errors import DataError, PlanError, QueryError, TopwatchError
 from topwatch.monitor import Monitor
-from topwatch.queries import Nearest, Threshold, TopK
+from topwatch.queries import Dominating, Nearest, Threshold, TopK
 from topwatch.scoring import distance, expr, linear, product, quadratic
 from topwatch.windows import last, latest
 
@@ -34,6 +34,7 @@ __all__ = [
     "Change",
     "Changes",
     "DataError",
+    "Dominating",
     "Entry",
     "Monitor",
     "Nearest",

@@ -16,7 +16,7 @@ from topwatch.changes import Changes, Entry, join
 from topwatch.errors import QueryError, nearest_name
 from topwatch.firsts import Firsts
 from topwatch.intake import Intake, count_skipped
-from topwatch.queries import Nearest, Query, Threshold, TopK
+from topwatch.queries import KINDS, Query, Threshold
 from topwatch.reasons import Why, explain_row
 from topwatch.roll import Roll, Served
 from topwatch.windows import LastRows, LastTime, Latest, Window, duration
@@ -35,7 +35,7 @@ class Monitor:
     Parameters
     ----------
     queries : query or list of queries
-        What to watch: :class:`TopK`, :class:`Nearest`, :class:`Threshold`.
+        What to watch: :class:`TopK`, :class:`Nearest`, :class:`Threshold`, :class:`Dominating`.
     window : window
         Which rows count: ``last(n)``, ``last("10 minutes")`` or ``latest()``.
     every : int or str
@@ -72,7 +72,7 @@ class Monitor:
         **options: Any,
     ) -> None:
         plan.check_algorithm(algorithm, options)
-        listed = [queries] if isinstance(queries, TopK | Nearest | Threshold) else _as_list(queries)
+        listed = [queries] if isinstance(queries, KINDS) else _as_list(queries)
         self._window, self._algorithm, self._options = _checked_window(window, id, time), algorithm, options
         plan.check_window(self._window, options)
         self._emit = _checked_emit(emit, self._window)
@@ -139,7 +139,7 @@ class Monitor:
         ticks = self._feed.window.seq[slots]
         ids = self._ids(slots, ticks)
         names = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
-        scores = -keys if served.query.score.smaller_is_better else keys
+        scores = -keys if served.query.smaller_is_better else keys
         return list(zip(names, scores.tolist(), ticks.tolist(), strict=True))
 
     @property
@@ -159,7 +159,7 @@ class Monitor:
 
     def add(self, query: Query) -> Changes:
         """Watch one more query; it is judged at once over the window as of the last judgement."""
-        if not isinstance(query, TopK | Nearest | Threshold):
+        if not isinstance(query, KINDS):
             raise QueryError(f"add: expected a query such as TopK(...), got {query!r}")
         ((name, query),) = self._name_all([query]).items()
         choice = self._choose(query, name)
@@ -178,7 +178,7 @@ class Monitor:
         """Stop watching a query."""
         served = self._find(name)
         served.engine.remove(served.place)
-        self._alike[served.query.score.columns] -= 1
+        self._alike[served.query.reads] -= 1
         del self._served[served.name]
         for column in served.query.columns:
             needy = (other.name for other in self._served.values() if column in other.query.columns)
@@ -224,11 +224,10 @@ class Monitor:
         number = {column: place for place, column in enumerate(self._intake.columns)}
         columns = {column: rows.columns[number[column], live] for column in served.query.columns}
         ids = self._ids(live, rows.seq[live])
-        same = [
-            i for i, value in enumerate(ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()) if value == id
-        ]
-        row = same[-1] if same else None
-        return explain_row(id, served.name, served.query, columns, rows.seq[live], row, self.answer(served.name))
+        names = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
+        row = next((i for i in range(len(names) - 1, -1, -1) if names[i] == id), None)
+        answer = self.answer(served.name)
+        return explain_row(id, served.name, served.query, columns, rows.seq[live], row, answer, names)
 
     def snapshot(self) -> bytes:
         """Return the whole state as bytes."""
@@ -283,7 +282,7 @@ class Monitor:
 
     def _count_alike(self, queries: Iterable[Query]) -> None:
         for query in queries:
-            self._alike[query.score.columns] = self._alike.get(query.score.columns, 0) + 1
+            self._alike[query.reads] = self._alike.get(query.reads, 0) + 1
 
     def _choose(self, query: Query, name: str) -> plan.Choice:
         if not isinstance(query, Threshold) and query.k > MOST_ROWS and not isinstance(self._window, LastRows):
@@ -291,7 +290,7 @@ class Monitor:
         return plan.choose(query, name, self._window, self._algorithm, "max_error" in self._options)
 
     def _serve(self, query: Query, choice: plan.Choice) -> None:
-        group = plan.group_of(query, choice.algorithm, self._alike[query.score.columns])
+        group = plan.group_of(query, choice.algorithm, self._alike[query.reads])
         number = {column: place for place, column in enumerate(self._intake.columns)}
         if group not in self._engines:
             self._engines[group] = plan.build(group, self._feed, self._window, number, self._options)
@@ -307,7 +306,7 @@ class Monitor:
         engine = self._engines[group]
         odd = self._engines.get((*group[:2], ()))
         for served in self._served.values():
-            if served.engine is odd and served.query.score.columns == group[2]:
+            if served.engine is odd and served.query.reads == group[2]:
                 served.engine.remove(served.place)
                 served.engine, served.place = engine, engine.add(served.query, number)
                 engine.start(served.place, self._feed.head, self._feed.judged_tick, 0)
@@ -385,7 +384,7 @@ def _as_list(queries: Any) -> list[Query]:
         raise QueryError(f"queries: expected a query such as TopK(...) or a list of them, got {queries!r}")
     listed = list(queries)
     for query in listed:
-        if not isinstance(query, TopK | Nearest | Threshold):
+        if not isinstance(query, KINDS):
             raise QueryError(f"queries: expected queries such as TopK(...), got {query!r}")
     return listed
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from topwatch.errors import PlanError, QueryError, nearest_name
-from topwatch.queries import Query, Threshold
+from topwatch.queries import Dominating, Query, Threshold
 from topwatch.windows import LastRows, Latest, Window
 
 if TYPE_CHECKING:
@@ -34,32 +34,47 @@ class UnknownAlgorithmError(PlanError, QueryError):
 class Algorithm:
     """What the planner knows of an algorithm."""
 
+    family: str = ""  # the folder of its file, and the kind of query that it serves; empty for one that serves all
     options: tuple[str, ...] = ()
     latest: bool = True  # serves latest() windows
     any_score: bool = True  # needs no direction for the columns of an expr
     own_grid: bool = False  # queries over different columns stand in groups of their own
     lists: bool = False  # where many queries read the same columns, a grid of their own pays
+    most_columns: int | None = None  # that a query may read
 
 
 ALGORITHMS = {
     "brute": Algorithm(),
-    "scan": Algorithm(latest=False),
-    "tsl": Algorithm(options=("kmax",), any_score=False, own_grid=True),
-    "tma": Algorithm(options=("cells",), any_score=False, own_grid=True),
-    "sma": Algorithm(options=("cells",), latest=False, any_score=False, own_grid=True),
-    "reserve": Algorithm(options=("cells", "slack", "route"), lists=True),
-    "sa": Algorithm(latest=False),
-    "ra": Algorithm(options=("relax",), latest=False),
-    "pa": Algorithm(options=("sigma", "max_error", *_INDEX), latest=False, lists=True),
-    "sasf": Algorithm(options=("buffer", *_INDEX), latest=False, lists=True),
-    "sarf": Algorithm(options=("buffer", "relax", *_INDEX), latest=False, lists=True),
-    "sapf": Algorithm(options=("buffer", *_INDEX), latest=False, lists=True),
-    "rasf": Algorithm(options=("buffer", "relax", *_INDEX), latest=False, lists=True),
-    "rarf": Algorithm(options=("buffer", "relax", *_INDEX), latest=False, lists=True),
-    "rapf": Algorithm(options=("buffer", "relax", *_INDEX), latest=False, lists=True),
-    "cpm": Algorithm(options=("cells",), any_score=False, own_grid=True),
-    "snn": Algorithm(options=("cells",), latest=False, any_score=False, own_grid=True),
+    "scan": Algorithm("topk", latest=False),
+    "tsl": Algorithm("topk", options=("kmax",), any_score=False, own_grid=True),
+    "tma": Algorithm("topk", options=("cells",), any_score=False, own_grid=True),
+    "sma": Algorithm("topk", options=("cells",), latest=False, any_score=False, own_grid=True),
+    "reserve": Algorithm("topk", options=("cells", "slack", "route"), lists=True),
+    "sa": Algorithm("topk", latest=False),
+    "ra": Algorithm("topk", options=("relax",), latest=False),
+    "pa": Algorithm("topk", options=("sigma", "max_error", *_INDEX), latest=False, lists=True),
+    "sasf": Algorithm("topk", options=("buffer", *_INDEX), latest=False, lists=True),
+    "sarf": Algorithm("topk", options=("buffer", "relax", *_INDEX), latest=False, lists=True),
+    "sapf": Algorithm("topk", options=("buffer", *_INDEX), latest=False, lists=True),
+    "rasf": Algorithm("topk", options=("buffer", "relax", *_INDEX), latest=False, lists=True),
+    "rarf": Algorithm("topk", options=("buffer", "relax", *_INDEX), latest=False, lists=True),
+    "rapf": Algorithm("topk", options=("buffer", "relax", *_INDEX), latest=False, lists=True),
+    "cpm": Algorithm("topk", options=("cells",), any_score=False, own_grid=True),
+    "snn": Algorithm("topk", options=("cells",), latest=False, any_score=False, own_grid=True),
+    "bfa": Algorithm("dominating"),
+    "eva": Algorithm("dominating", options=("cells",), latest=False, most_columns=16),
+    "ada": Algorithm("dominating", ("cells", "near", "maxcand", "kept", "suffix"), latest=False, most_columns=16),
+    "ahba": Algorithm(
+        "dominating", ("cells", "near", "maxcand", "kept", "epsilon", "delta"), latest=False, most_columns=16
+    ),
+    "amsa": Algorithm("dominating", ("cells", "near", "maxcand", "kept"), latest=False, most_columns=16),
+    "floor": Algorithm("dominating", options=("cells", "slack"), most_columns=16),
 }
+AUTO = ("reserve", "floor")  # one for each family
+SHARES = ("kept", "epsilon", "delta", "sigma", "max_error")  # options between 0 and 1
+SWITCHES = ("suffix",)
+WORDS = ("route", "index")
+FAMILIES = {"topk": "a score", "dominating": "the number of dominated rows"}  # what each ranks by
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,10 @@ def choose(query: Query, name: str, window: Window, algorithm: str, may_err: boo
             able = ", ".join(a for a in ALGORITHMS if not _refusal(query, window, a))
             raise PlanError(f"algorithm: {algorithm!r} cannot serve query {name!r}: {reason}; {able} can")
         return Choice(name, algorithm, "you asked for it")
+    if isinstance(query, Dominating):
+        able = [a for a in ("floor", "bfa") if not _refusal(query, window, a)]
+        reason = "it is exact, and looks only at rows that can reach the k-th score"
+        return Choice(name, able[0], reason if able[0] == "floor" else "it serves any number of columns")
     if isinstance(query, Threshold):
         return Choice(name, "reserve", "a threshold never moves: rows are routed to it and nothing is kept")
     if isinstance(window, Latest):
@@ -97,7 +116,9 @@ def check_algorithm(algorithm: str, options: Mapping[str, Any]) -> None:
     if algorithm not in known:
         hint = nearest_name(str(algorithm), known)
         raise UnknownAlgorithmError(f"algorithm: unknown name {algorithm!r}; accepted are {', '.join(known)}{hint}")
-    accepted = (*ALGORITHMS["reserve"].options, "max_error") if algorithm == "auto" else ALGORITHMS[algorithm].options
+    serving = AUTO if algorithm == "auto" else (algorithm,)
+    accepted = tuple(dict.fromkeys(option for name in serving for option in ALGORITHMS[name].options))
+    accepted += ("max_error",) if algorithm == "auto" else ()
     for option, value in options.items():
         if option not in accepted:
             have = f"accepted are {', '.join(accepted)}" if accepted else "there are none"
@@ -107,15 +128,18 @@ def check_algorithm(algorithm: str, options: Mapping[str, Any]) -> None:
 
 def _check_option(option: str, value: Any) -> None:
     """Refuse a value that its option does not take; words are for the algorithm to read."""
-    if option in ("route", "index"):
+    if option in WORDS:
         return
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if option in ("sigma", "max_error"):
-        if not number or not 0 < value < 1:
+    if option in SHARES:
+        if not number or not (0 < value < 1 or (option == "kept" and value in (0, 1))):
             raise QueryError(f"{option}: expected a number between 0 and 1, got {value!r}")
     elif option == "relax":
         if not number or not 0 <= value <= 100:
             raise QueryError(f"relax: expected a number from 0 to 100, got {value!r}")
+    elif option in SWITCHES:
+        if not isinstance(value, bool):
+            raise QueryError(f"{option}: expected True or False, got {value!r}")
     elif not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise QueryError(f"{option}: expected a whole number of at least 1, got {value!r}")
 
@@ -132,15 +156,24 @@ def check_window(window: Window, options: Mapping[str, Any]) -> None:
 
 def _refusal(query: Query, window: Window, algorithm: str) -> str:
     able = ALGORITHMS[algorithm]
+    if able.family not in ("", family_of(query)):
+        return f"it ranks by {FAMILIES[able.family]}, and the query by {FAMILIES[family_of(query)]}"
+    if able.most_columns is not None and len(query.reads) > able.most_columns:
+        return f"it serves at most {able.most_columns} columns, and the query has {len(query.reads)}"
     if isinstance(window, Latest) and not able.latest:
         return "it needs rows to expire in the order they came, and a latest() window has none"
-    unknown = query.score.undirected()
+    unknown = query.undirected()
     if unknown and not able.any_score:
         columns = ", ".join(unknown)
         return (
             f"its score must be known to rise or fall along each column (say increasing= or decreasing= for {columns})"
         )
     return ""
+
+
+def family_of(query: Query) -> str:
+    """Say which family of algorithms a query belongs to."""
+    return "dominating" if isinstance(query, Dominating) else "topk"
 
 
 def group_of(query: Query, algorithm: str, alike: int) -> Group:
@@ -152,7 +185,7 @@ def group_of(query: Query, algorithm: str, alike: int) -> Group:
     threshold = isinstance(query, Threshold) and algorithm != "brute"
     able = ALGORITHMS[algorithm]
     own = able.own_grid or (able.lists and alike >= MANY_QUERIES)
-    return algorithm, threshold, query.score.columns if own and not query.score.undirected() else ()
+    return algorithm, threshold, query.reads if own and not query.undirected() else ()
 
 
 def build(
@@ -172,9 +205,15 @@ def build(
         from topwatch.algorithms.topk.threshold import Thresholds
 
         return Thresholds(feed.window, axes, expected, listed=bool(axes), per_axis=options.get("cells"))
-    module = importlib.import_module(f"topwatch.algorithms.topk.{algorithm}")
+    known = ALGORITHMS[algorithm]
+    options = {option: value for option, value in options.items() if option in known.options}
+    module = importlib.import_module(".".join(filter(None, ("topwatch.algorithms", known.family, algorithm))))
     if algorithm == "brute":
         return cast("Engine", module.Brute(feed.window))
+    if known.family == "dominating":
+        from topwatch.structures.contest import Contests
+
+        return Contests(feed.window, expected, module.design(**options))
     if algorithm == "tsl":
         return cast("Engine", module.TSL(feed.window, axes, expected, **options))
     if hasattr(module, "scheme"):

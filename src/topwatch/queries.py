@@ -1,4 +1,8 @@
-"""The standing queries: frozen dataclasses, validated when they are made."""
+"""The standing queries: frozen dataclasses, validated when they are made.
+
+A query says for itself which columns it ranks by (``reads``), which it needs in all (``columns``) and whether smaller
+scores are better, so that nothing else has to know its kind for that.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,58 @@ import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from topwatch.errors import QueryError
 from topwatch.scoring import Score, distance, finite_number
 
 Range = tuple[float, float]
+Direction = Literal["min", "max"]
+
+
+class _Ranking:
+    """What all queries can say."""
+
+    where: Mapping[str, Range]
+    smaller_is_better = False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns it ranks by, in order."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns the query needs."""
+        return tuple(dict.fromkeys((*self.reads, *self.where)))
+
+    def undirected(self) -> tuple[str, ...]:
+        """Columns along which it is not known whether more is better."""
+        return ()
+
+
+class _Scored(_Ranking):
+    """What queries with a score over a row alone can say."""
+
+    score: Score
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns it ranks by, in order."""
+        return self.score.columns
+
+    @property
+    def smaller_is_better(self) -> bool:  # type: ignore[override]
+        """True for a distance."""
+        return self.score.smaller_is_better
+
+    def undirected(self) -> tuple[str, ...]:
+        """Columns along which it is not known whether more is better."""
+        return self.score.undirected()
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopK(_Scored):
     """The k rows with the best score.
 
     Parameters
@@ -41,17 +88,13 @@ class TopK:
     where: Mapping[str, Range] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
+        _check_score(self)
         _check_common(self)
         _check_k(type(self).__name__, self.k)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns the query needs."""
-        return _columns(self.score, self.where)
-
 
 @dataclass(frozen=True)
-class Nearest:
+class Nearest(_Scored):
     """The k rows nearest to a point, by Euclidean distance.
 
     >>> from topwatch import Nearest
@@ -73,14 +116,9 @@ class Nearest:
         _check_common(self)
         _check_k(type(self).__name__, self.k)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns the query needs."""
-        return _columns(self.score, self.where)
-
 
 @dataclass(frozen=True)
-class Threshold:
+class Threshold(_Scored):
     """Every row whose score is better than ``above`` (for a distance: smaller).
 
     >>> from topwatch import Threshold, linear
@@ -94,20 +132,54 @@ class Threshold:
     where: Mapping[str, Range] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
+        _check_score(self)
         _check_common(self)
         object.__setattr__(self, "above", finite_number("Threshold: above", self.above))
 
+
+@dataclass(frozen=True)
+class Dominating(_Ranking):
+    """The k rows that dominate the most others; a row's score is how many.
+
+    A row dominates another when it is at least as good in every column of ``prefer`` and better in one. Rows with equal
+    values do not dominate each other.
+
+    Parameters
+    ----------
+    k : int
+        How many rows.
+    prefer : mapping of column to "min" or "max"
+        The columns that count, each with what is better there.
+    name : str, optional
+        What changes and answers call it; given by the monitor when left out.
+    where : mapping of column to (low, high), optional
+        Only rows inside these closed ranges are ranked, and only they count as dominated.
+
+    Examples
+    --------
+    >>> from topwatch import Dominating
+    >>> Dominating(k=10, prefer={"price": "min", "stars": "max"}).reads
+    ('price', 'stars')
+    """
+
+    k: int
+    prefer: Mapping[str, Direction] = field(hash=False)
+    name: str | None = None
+    where: Mapping[str, Range] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefer", _checked_prefer(type(self).__name__, self.prefer))
+        _check_common(self)
+        _check_k(type(self).__name__, self.k)
+
     @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns the query needs."""
-        return _columns(self.score, self.where)
+    def reads(self) -> tuple[str, ...]:
+        """The columns it ranks by, in order."""
+        return tuple(self.prefer)
 
 
-Query = TopK | Nearest | Threshold
-
-
-def _columns(score: Score, where: Mapping[str, Range]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*score.columns, *where)))
+Query = TopK | Nearest | Threshold | Dominating
+KINDS = (TopK, Nearest, Threshold, Dominating)
 
 
 def _check_k(query: str, k: object) -> None:
@@ -115,10 +187,25 @@ def _check_k(query: str, k: object) -> None:
         raise QueryError(f"{query}: k: expected a whole number of at least 1, got {k!r}")
 
 
+def _check_score(query: TopK | Threshold) -> None:
+    if not isinstance(query.score, Score):
+        kind = type(query).__name__
+        raise QueryError(f"{kind}: score: expected linear(...), distance(...) or another score, got {query.score!r}")
+
+
+def _checked_prefer(kind: str, prefer: object) -> dict[str, Direction]:
+    if not isinstance(prefer, Mapping) or not prefer:
+        raise QueryError(f"{kind}: prefer: expected a mapping of column to 'min' or 'max', got {prefer!r}")
+    for column, better in prefer.items():
+        if not isinstance(column, str) or not column:
+            raise QueryError(f"{kind}: prefer: a column is named by a non-empty string, got {column!r}")
+        if not isinstance(better, str) or better not in ("min", "max"):
+            raise QueryError(f"{kind}: prefer[{column!r}]: expected 'min' or 'max', got {better!r}")
+    return dict(prefer)
+
+
 def _check_common(query: Query) -> None:
     kind = type(query).__name__
-    if not isinstance(query.score, Score):
-        raise QueryError(f"{kind}: score: expected linear(...), distance(...) or another score, got {query.score!r}")
     if query.name is not None and (not isinstance(query.name, str) or not query.name):
         raise QueryError(f"{kind}: name: expected a non-empty string, got {query.name!r}")
     if not isinstance(query.where, Mapping):

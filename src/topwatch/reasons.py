@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from topwatch.changes import Entry
-from topwatch.queries import Query, Threshold
+from topwatch.queries import Dominating, Query, Threshold
+
+NAMED = 5  # dominators that are named
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,12 @@ class Why:
     live : whether the row is in the window
     answer : whether it is in the answer
     score : its score, None when it has none
-    rank : its place among the rows the query ranks, None when it is not ranked
+    rank : its place among the rows the query ranks, None when it is not ranked, and for rows outside the answer of a
+        query that counts dominated rows, since that would need the scores of all
     bar : the score that it has to reach, None when any will do
-    dominators : the rows of the answer that come before it
+    dominators : the rows of the answer that come before it; for a query that counts dominated rows the first few rows
+        that dominate it, newest first
+    dominated_by : how many rows dominate it, None for queries that do not ask
     reason : all that in a sentence
     """
 
@@ -36,6 +41,7 @@ class Why:
     bar: float | None
     dominators: list[Entry] = field(default_factory=list)
     reason: str = ""
+    dominated_by: int | None = None
 
     def __str__(self) -> str:
         return self.reason
@@ -49,8 +55,9 @@ def explain_row(
     ticks: np.ndarray,
     row: int | None,
     answer: list[Entry],
+    names: list[Any],
 ) -> Why:
-    """Explain the standing of the live row number ``row`` (None: no live row has the id)."""
+    """Explain the standing of the live row number ``row`` (None: no live row has the id); ``names`` are all ids."""
     bar = _bar(query, answer)
     if row is None:
         return Why(id, name, False, False, None, None, bar, reason=f"No live row has the id {id!r}.")
@@ -58,6 +65,8 @@ def explain_row(
     if missing:
         reason = f"{id!r} is not ranked: it has no value for {', '.join(missing)}."
         return Why(id, name, True, False, None, None, bar, reason=reason)
+    if isinstance(query, Dominating):
+        return _explain_dominating(id, name, query, columns, ticks, row, answer, names)
     scores = query.score.evaluate(columns)
     score = float(scores[row])
     for column, (low, high) in query.where.items():
@@ -71,12 +80,12 @@ def explain_row(
     ranked = ~np.isnan(scores)
     for column, (low, high) in query.where.items():
         ranked &= (columns[column] >= low) & (columns[column] <= high)
-    keys = -scores if query.score.smaller_is_better else scores
+    keys = -scores if query.smaller_is_better else scores
     ahead = ranked & ((keys > keys[row]) | ((keys == keys[row]) & (ticks > ticks[row])))
     rank = int(ahead.sum()) + 1
-    word = "below" if query.score.smaller_is_better else "above"
+    word = "below" if query.smaller_is_better else "above"
     if isinstance(query, Threshold):
-        inside = bool(keys[row] > (-query.above if query.score.smaller_is_better else query.above))
+        inside = bool(keys[row] > (-query.above if query.smaller_is_better else query.above))
         reason = f"{id!r} scores {score:g}, {'' if inside else 'not '}{word} {query.above:g}."
         return Why(id, name, True, inside, score, rank, query.above, reason=reason)
     inside = rank <= query.k
@@ -86,6 +95,64 @@ def explain_row(
     else:
         reason = f"{id!r} scores {score:g} and is number {rank}: {bar:g} is needed to be among the best {query.k}."
     return Why(id, name, True, inside, score, rank, bar, dominators, reason)
+
+
+def _explain_dominating(
+    id: Any,
+    name: str,
+    query: Dominating,
+    columns: dict[str, np.ndarray],
+    ticks: np.ndarray,
+    row: int,
+    answer: list[Entry],
+    names: list[Any],
+) -> Why:
+    """Explain a row by what it dominates and what dominates it."""
+    bar = _bar(query, answer)
+    ranked = np.logical_and.reduce([~np.isnan(columns[column]) for column in query.columns])
+    for column, (low, high) in query.where.items():
+        value = columns[column][row]
+        if not low <= value <= high:
+            reason = f"{id!r} is not ranked: its {column} is {value:g}, outside {low:g} to {high:g}."
+            return Why(id, name, True, False, None, None, bar, reason=reason)
+        ranked &= (columns[column] >= low) & (columns[column] <= high)
+    below, above = _dominance(query, columns, ranked, row)
+    score = float(below.sum())
+    newest = np.flatnonzero(above)[::-1]
+    first = [Entry(names[i], float(_dominance(query, columns, ranked, i)[0].sum())) for i in newest[:NAMED].tolist()]
+    place = sum(1 for entry in answer if entry.score > score)
+    inside = bar is None or score > bar
+    if not inside and score == bar:
+        # Of equal scores the newest are in: as many as the answer has, and this row if it is one of them.
+        equal = [entry.id for entry in answer if entry.score == score]
+        inside = id in equal
+        place += equal.index(id) if inside else 0
+    elif inside:
+        place = next((i for i, entry in enumerate(answer) if entry.id == id and entry.score == score), place)
+    many = f"{score:g} {'row' if score == 1 else 'rows'}"
+    if inside:
+        reason = f"{id!r} dominates {many} and is number {place + 1} of {query.k}"
+    else:
+        reason = f"{id!r} dominates {many}: {bar:g} are needed to be among the best {query.k}"
+    listed = ", ".join(repr(entry.id) for entry in first) + (" ..." if newest.size > len(first) else "")
+    reason += (
+        f"; {newest.size} {'row dominates' if newest.size == 1 else 'rows dominate'} it: {listed}."
+        if first
+        else "; no row dominates it."
+    )
+    return Why(id, name, True, inside, score, place + 1 if inside else None, bar, first, reason, int(newest.size))
+
+
+def _dominance(
+    query: Dominating, columns: dict[str, np.ndarray], ranked: np.ndarray, row: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tell which ranked rows a row dominates, and which dominate it."""
+    no_better, no_worse = ranked.copy(), ranked.copy()
+    for column, better in query.prefer.items():
+        values = columns[column] if better == "min" else -columns[column]
+        no_better &= values >= values[row]
+        no_worse &= values <= values[row]
+    return no_better & ~no_worse, no_worse & ~no_better
 
 
 def _bar(query: Query, answer: list[Entry]) -> float | None:

@@ -42,7 +42,7 @@ class Roll:
         served.number = len(self.names)
         self.names.append(served.name)
         self.signs = _with_room(self.signs, served.number)
-        self.signs[served.number] = -1.0 if served.query.score.smaller_is_better else 1.0
+        self.signs[served.number] = -1.0 if served.query.smaller_is_better else 1.0
         self.settle(served)
 
     def settle(self, served: Served) -> None:

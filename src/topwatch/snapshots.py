@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from topwatch.errors import DataError
-from topwatch.queries import Nearest, Query, Threshold, TopK
+from topwatch.queries import Dominating, Nearest, Query, Threshold, TopK
 from topwatch.scoring import Score, distance, expr, linear, product, quadratic
 from topwatch.windows import LastRows, LastTime, Latest, Window
 
@@ -82,7 +82,10 @@ def ids_from_array(array: np.ndarray, arrow: bool) -> Any:
 
 def describe_query(query: Query) -> dict[str, Any]:
     """Return a query as plain data."""
-    common = {"name": query.name, "where": dict(query.where), "score": _describe_score(query.score)}
+    common: dict[str, Any] = {"name": query.name, "where": dict(query.where)}
+    if isinstance(query, Dominating):
+        return {"kind": "dominating", "k": int(query.k), "prefer": dict(query.prefer), **common}
+    common["score"] = _describe_score(query.score)
     if isinstance(query, Threshold):
         return {"kind": "threshold", "above": query.above, **common}
     return {"kind": "nearest" if isinstance(query, Nearest) else "topk", "k": int(query.k), **common}
@@ -90,8 +93,10 @@ def describe_query(query: Query) -> dict[str, Any]:
 
 def read_query(data: Mapping[str, Any]) -> Query:
     """Undo :func:`describe_query`."""
-    score = _read_score(data["score"])
     common: dict[str, Any] = {"name": data["name"], "where": {c: tuple(r) for c, r in data["where"].items()}}
+    if data["kind"] == "dominating":
+        return Dominating(k=data["k"], prefer=data["prefer"], **common)
+    score = _read_score(data["score"])
     if data["kind"] == "threshold":
         return Threshold(score=score, above=data["above"], **common)
     if data["kind"] == "nearest":

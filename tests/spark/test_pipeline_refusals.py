@@ -17,7 +17,6 @@ from topwatch.spark.pipeline.reading import parse
 BROKEN = Path(__file__).with_name("broken")
 
 LATER = """\
-  - {name: rivals, dominating: 10, prefer: {bytes: max, seconds: min}}
   - {name: front, skyline: {bytes: max, seconds: min}}
 """
 
@@ -119,8 +118,7 @@ def test_kinds_of_query_that_later_versions_bring() -> None:
     with pytest.raises(PipelineError) as caught:
         parse(EXAMPLE.replace("sink:", LATER + "sink:"), "p.yml")
     assert list(caught.value.args) == [
-        "p.yml:11: queries[3].dominating: not there yet; accepted are top, nearest, threshold",
-        "p.yml:12: queries[4].skyline: not there yet; accepted are top, nearest, threshold",
+        "p.yml:11: queries[3].skyline: not there yet; accepted are top, nearest, threshold, dominating",
     ]
 
 

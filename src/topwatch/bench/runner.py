@@ -10,11 +10,23 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from topwatch.bench import machine, measure, plots, report, sigmod2006, sizes, tods2015, verdicts, workload
+from topwatch.bench import (
+    dominating,
+    machine,
+    measure,
+    plots,
+    report,
+    sigmod2006,
+    sizes,
+    tkde2011,
+    tods2015,
+    verdicts,
+    workload,
+)
 from topwatch.errors import QueryError, nearest_name
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-Run = Callable[..., bool]  # of scale, experiments, folder for results, seed, progress and console
+Run = Callable[[str, Sequence[str], Path, int, Progress, Console, Path | None], bool]
 
 
 class Bench(NamedTuple):
@@ -30,15 +42,25 @@ def listing() -> str:
     >>> print(listing())
     sigmod2006: defaults, k, d, N, r, Q, cells, scores
     tods2015: defaults, k, data, d, cells, Q, b, relax, N
+    tkde2011: answers, rows, columns, sampling, obsolete, real
     spark: stream, start
     """
     return "\n".join(f"{name}: {', '.join(bench.experiments)}" for name, bench in BENCHES.items())
 
 
 def run(
-    names: Sequence[str], scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, data: str = ""
+    names: Sequence[str],
+    scale: str,
+    only: Sequence[str],
+    out: Path,
+    seed: int,
+    progress: Progress,
+    data: Path | None = None,
 ) -> bool:
-    """Run benches, all when none is named; return whether the algorithms agreed everywhere."""
+    """Run benches, all when none is named; return whether the algorithms agreed everywhere.
+
+    ``data`` is a folder with real data sets, for benches that read some.
+    """
     names = list(dict.fromkeys(names)) or list(BENCHES)
     _check("bench", names, BENCHES)
     known = [experiment for name in names for experiment in BENCHES[name].experiments]
@@ -51,12 +73,13 @@ def run(
         bench = BENCHES[name]
         mine = [experiment for experiment in only if experiment in bench.experiments]
         if mine or not only:
-            more = {"folder": data} if name == "tods2015" else {}
-            agreed.append(bench.run(scale, mine, out, seed, progress, screen, **more))
+            agreed.append(bench.run(scale, mine, out, seed, progress, screen, data))
     return all(agreed)
 
 
-def _run_sigmod2006(scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, screen: Console) -> bool:
+def _run_sigmod2006(
+    scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, screen: Console, data: Path | None
+) -> bool:
     name, bench = "sigmod2006", sigmod2006
     screen.print(report.METHOD)
     with progress("compiling", 1) as advance:
@@ -108,7 +131,9 @@ def _run_sigmod2006(scale: str, only: Sequence[str], out: Path, seed: int, progr
     return wrong == 0
 
 
-def _run_spark(scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, screen: Console) -> bool:
+def _run_spark(
+    scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, screen: Console, data: Path | None
+) -> bool:
     from topwatch.bench import spark  # Spark is not needed for the others
 
     return spark.run(scale, only, out, seed, progress, screen)
@@ -119,6 +144,9 @@ BENCHES = {
         tuple(experiment.name for experiment in sigmod2006.experiments(sigmod2006.SCALES["tiny"])), _run_sigmod2006
     ),
     "tods2015": Bench(tods2015.EXPERIMENTS, tods2015.run),
+    "tkde2011": Bench(
+        tuple(experiment.name for experiment in tkde2011.experiments(tkde2011.SCALES["tiny"])), dominating.run
+    ),
     "spark": Bench(("stream", "start"), _run_spark),
 }
 

@@ -93,10 +93,17 @@ def algorithms(name: str) -> tuple[str, ...]:
 
 
 def run(
-    scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, screen: Console, folder: str = ""
+    scale: str,
+    only: Sequence[str],
+    out: Path,
+    seed: int,
+    progress: Progress,
+    screen: Console,
+    data: Path | None = None,
 ) -> bool:
     """Measure, print and keep; return whether the exact algorithms agreed."""
     size = SCALES[scale]
+    folder = str(data) if data is not None else ""
     if not real.available(folder):
         screen.print(f"luce: skipped, there is no {real.FILE} in the folder that --data names")
     agreed = True

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from topwatch.changes import Change
 from topwatch.live.frames import Frame
-from topwatch.queries import Nearest, Query, Threshold
+from topwatch.queries import Dominating, Nearest, Query, Threshold
 from topwatch.scoring import Score
 
 if TYPE_CHECKING:
@@ -157,8 +157,13 @@ def describe(query: Query) -> str:
     'top 5 by 0.5 a - b, c 0..9'
     >>> describe(Nearest(k=3, point={"a": 1, "b": 2}))
     '3 nearest to a=1 b=2'
+    >>> describe(Dominating(k=3, prefer={"price": "min", "stars": "max"}))
+    '3 that dominate most by -price +stars'
     """
     where = "".join(f", {column} {low:g}..{high:g}" for column, (low, high) in query.where.items())
+    if isinstance(query, Dominating):
+        sides = " ".join(f"{'+' if better == 'max' else '-'}{column}" for column, better in query.prefer.items())
+        return f"{query.k} that dominate most by {sides}{where}"
     if isinstance(query, Threshold):
         sign = "<" if query.score.smaller_is_better else ">"
         return f"{_formula(query.score)} {sign} {query.above:g}{where}"

@@ -27,7 +27,7 @@ class Emitter:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
-        self._signs = {query.name: -1.0 if query.score.smaller_is_better else 1.0 for query in spec.queries}
+        self._signs = {query.name: -1.0 if query.smaller_is_better else 1.0 for query in spec.queries}
         self._answers: dict[tuple[Key, str], list[Line]] = {}
 
     def emit(self, key: Key, changes: Changes) -> pa.Table | None:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from topwatch.changes import Changes
 from topwatch.monitor import Monitor
-from topwatch.queries import Threshold
+from topwatch.queries import Nearest, TopK
 from topwatch.spark.emitting import Emitter, Key
 from topwatch.spark.packing import load_arrays, save_arrays
 from topwatch.spark.spec import Spec
@@ -55,7 +55,7 @@ def groups_for(spec: Spec) -> Groups:
         and not spec.options
         and isinstance(spec.every, int)
         and isinstance(spec.window, LastRows | LastTime)
-        and not any(isinstance(query, Threshold) for query in spec.queries)
+        and all(isinstance(query, TopK | Nearest) for query in spec.queries)
         and (not timed or spec.stamped)
     )
     return FleetGroups(spec) if alike else MonitorGroups(spec)

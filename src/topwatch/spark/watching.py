@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from topwatch.errors import DataError, QueryError, nearest_name
 from topwatch.monitor import Monitor
-from topwatch.queries import Query
+from topwatch.queries import Dominating, Query
 from topwatch.spark.file_order import PLACES, file_places, reads_files
 from topwatch.spark.pruning import worthwhile
 from topwatch.spark.spec import Spec
@@ -76,6 +76,9 @@ def watch(
         raise QueryError("id: a watched DataFrame needs id=, the name of the id column")
     # Everything that a monitor refuses is refused here, on the driver, before anything runs.
     trial = Monitor(listed, window, every=every, algorithm=algorithm, id=id, time=time, **options)
+    if emit == "answers" and any(isinstance(query, Dominating) for query in trial.queries):
+        # Answers are put together from changes, and a score that moves is no change.
+        raise QueryError("emit: 'answers' does not serve Dominating queries, whose scores move; accepted is 'changes'")
     columns = trial.columns
     _check_columns(
         df.schema, columns, {"id": [id], "time": [time] if time else [], "by": by_names, "order": order_names}

@@ -10,12 +10,13 @@ from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, mod
 
 from topwatch import scoring
 from topwatch.errors import QueryError, nearest_name
-from topwatch.queries import Nearest, Query, Threshold, TopK
+from topwatch.queries import Direction, Dominating, Nearest, Query, Threshold, TopK
 from topwatch.spark.pipeline.fields import COLUMN, COUNT, WEIGHTS, Count, Names, Number, Text, Weights, Where
 from topwatch.spark.pipeline.parts import OneOf, Part, refuse, said
 
-LATER = ("dominating", "skyline")
+LATER = ("skyline",)
 EXAMPLE = "{name: hot, top: 10, score: {linear: {bytes: 0.7, packets: 0.3}}}"
+PREFER = "columns, each with min or max, such as {bytes: max, seconds: min}"
 QUESTIONS = f"a list of queries such as {EXAMPLE}"
 
 Named = tuple[tuple[str, ...], str]  # where a column is named, and its name
@@ -126,10 +127,37 @@ class Above(Scored):
         return Threshold(score=self.score.build(), above=self.threshold, name=self.name, where=self.where)
 
 
+def _preferred(value: Any) -> Any:
+    if not isinstance(value, Mapping) or not value:
+        raise refuse(f"expected {PREFER}, got {said(value)}")
+    for column, better in value.items():
+        if better not in ("min", "max"):
+            raise refuse(f"expected min or max, got {said(better)}", column)
+    return dict(value)
+
+
+class Rivals(Question):
+    """``{dominating: 10, prefer: {bytes: max, seconds: min}}``: the rows that dominate the most others."""
+
+    dominating: Count = Field(description=COUNT)
+    prefer: Annotated[dict[str, Direction], BeforeValidator(_preferred)] = Field(description=PREFER)
+
+    def build(self) -> Dominating:
+        """Make topwatch's query."""
+        return Dominating(k=self.dominating, prefer=self.prefer, name=self.name, where=self.where)
+
+    def columns(self) -> Iterator[Named]:
+        """Name the columns, each with the place where it stands."""
+        for column in self.prefer:
+            yield ("prefer", column), column
+        yield from super().columns()
+
+
 KINDS: dict[str, type[Question]] = {
     "top": Top,
     "nearest": Near,
     "threshold": Above,
+    "dominating": Rivals,
 }
 
 
@@ -145,7 +173,11 @@ def question(value: Any, info: ValidationInfo | None = None) -> Question:
     if len(given) > 1:
         raise refuse(f"a second kind beside {given[0]}; a query has one of {', '.join(KINDS)}", given[1])
     if not given:
-        hints = (nearest_name(str(name), KINDS) for name in value if name not in ("name", "score", "where", "point"))
+        hints = (
+            nearest_name(str(name), KINDS)
+            for name in value
+            if name not in ("name", "score", "where", "point", "prefer")
+        )
         raise refuse(f"names no kind of query; {accepted}{next(filter(None, hints), '')}")
     return KINDS[given[0]].model_validate(value, context=info.context if info else None)
 

@@ -1,7 +1,7 @@
 """Brute: compute every answer again at every judgement.
 
 Plain NumPy, no kernels, no state but the last answers. It serves every query on every window, and is what to trust when
-something looks odd. Cost per judgement: O(Q N log N).
+something looks odd. Cost per judgement: O(Q N log N), and O(Q N²) for queries that count dominated rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from topwatch.kernels.rows import ENTER, LEAVE, Rows, Step
 from topwatch.kernels.scoring import Floats, Ints
-from topwatch.queries import Query, Threshold
+from topwatch.queries import Dominating, Query, Threshold
 from topwatch.structures.engine import Found, Window
 
 
@@ -71,9 +71,8 @@ class Brute:
         rows = self.window.rows()
         slots, keys = self._rank(place, live)
         old_slots, old_keys, old_ticks = self._answers[place]
-        # A row is known by its tick; in a latest window by its id and its key.
-        new_names = self._names(rows, slots, keys, rows.seq[slots])
-        old_names = self._names(rows, old_slots, old_keys, old_ticks)
+        new_names = self._names(place, rows, slots, keys, rows.seq[slots])
+        old_names = self._names(place, rows, old_slots, old_keys, old_ticks)
         new_set, old_set = set(new_names), set(old_names)
         left = [i for i, name in enumerate(old_names) if name not in new_set]
         entered = [i for i, name in enumerate(new_names) if name not in old_set]
@@ -85,9 +84,13 @@ class Brute:
             found.append(Found(lines, score[where]))
         return found
 
-    @staticmethod
-    def _names(rows: Rows, slots: Ints, keys: Floats, ticks: Ints) -> list[tuple[int, float]]:
+    def _names(self, place: int, rows: Rows, slots: Ints, keys: Floats, ticks: Ints) -> list[tuple[int, float]]:
+        """Say what each row is to a change: its tick; in a latest window its id, with the score if that is its own."""
         number = ticks if rows.fifo else rows.entity[slots]
+        entry = self._queries[place]
+        assert entry is not None
+        if isinstance(entry[0], Dominating):
+            keys = np.zeros(keys.size)
         return list(zip(number.tolist(), keys.tolist(), strict=True))
 
     def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
@@ -101,15 +104,18 @@ class Brute:
         query, column_of = entry
         rows = self.window.rows()
         columns = {name: rows.columns[column, live] for name, column in column_of.items()}
-        keys = query.score.evaluate(columns)
         self._scores += live.size
-        if query.score.smaller_is_better:
-            keys = -keys
-        ranked = ~np.isnan(keys)
+        ranked = np.logical_and.reduce([~np.isnan(columns[name]) for name in query.columns])
         for name, (low, high) in query.where.items():
             ranked &= (columns[name] >= low) & (columns[name] <= high)
+        if isinstance(query, Dominating):
+            keys = _dominated(query, columns, ranked)
+        else:
+            keys = query.score.evaluate(columns)
+            keys = -keys if query.smaller_is_better else keys
+            ranked &= ~np.isnan(keys)
         if isinstance(query, Threshold):
-            ranked &= keys > (-query.above if query.score.smaller_is_better else query.above)
+            ranked &= keys > (-query.above if query.smaller_is_better else query.above)
         slots, keys = live[ranked], keys[ranked]
         order = np.lexsort((-rows.seq[slots], -keys))
         if not isinstance(query, Threshold):
@@ -133,6 +139,18 @@ class Brute:
     def _check(self) -> None:
         for slots, keys, ticks in self._answers:
             assert slots.size == keys.size == ticks.size
+
+
+def _dominated(query: Dominating, columns: Mapping[str, Floats], ranked: np.ndarray) -> Floats:
+    """Count for each ranked row how many other ranked rows it dominates."""
+    signs = [1.0 if better == "min" else -1.0 for better in query.prefer.values()]
+    values = np.array([sign * columns[name] for name, sign in zip(query.prefer, signs, strict=True)])
+    counts = np.full(ranked.size, np.nan)
+    among = values[:, ranked]
+    for row in np.flatnonzero(ranked):
+        mine = values[:, row, None]
+        counts[row] = np.count_nonzero(np.all(mine <= among, axis=0) & np.any(mine < among, axis=0))
+    return counts
 
 
 def _joined(found: list[Found]) -> Found:

@@ -1,0 +1,1 @@
+"""Queries that count dominated rows: one algorithm, one file."""

@@ -1,0 +1,278 @@
+"""Measures queries that count dominated rows: the same window for all algorithms, turns, and answers compared."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from topwatch import snapshots
+from topwatch.bench import generators, machine, tkde2011
+from topwatch.bench.report import verdict_table
+from topwatch.bench.tkde2011 import Experiment, Scale, Setting
+from topwatch.bench.verdicts import Verdict
+from topwatch.monitor import Monitor
+from topwatch.queries import Dominating
+from topwatch.windows import last
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+
+ROWS_PER_PUSH = 50_000
+TURNS = 4
+REFERENCE = "floor"  # exact, and quick enough to be there everywhere
+APPROXIMATE = ("ahba", "amsa")
+SPEEDS = (
+    ("floor", "bfa", "ant", 500.0),
+    ("floor", "bfa", "ind", 800.0),
+    ("floor", "ada", "ant", 20.0),
+    ("floor", "ada", "ind", 4.0),
+)
+BYTES_PER_ROW = 130
+
+METHOD = """\
+Method: one window is filled once; each algorithm starts from a snapshot of it. Every update, an arrival and an expiry,
+is judged. Algorithms take turns, and the median turn counts. Answers are compared with floor's after every turn; of the
+approximate ones the share of right rows is told. Compile time is apart."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one algorithm did at a setting, per 1,000 updates."""
+
+    algorithm: str
+    updates: int
+    milliseconds: float
+    events: float
+    scores: float
+    comparisons: float
+    bytes_per_row: float
+    accuracy: float  # share of the answer's rows that are right, mean over turns
+
+
+@dataclass(frozen=True)
+class Point:
+    """All algorithms at a setting."""
+
+    setting: Setting
+    runs: dict[str, Run]
+    wrong: tuple[str, ...]  # exact algorithms whose answers differed
+
+    def ratio(self, fast: str, slow: str) -> float | None:
+        """How many times faster one is than the other; None where one of them was not measured."""
+        if fast not in self.runs or slow not in self.runs:
+            return None
+        return self.runs[slow].milliseconds / self.runs[fast].milliseconds
+
+
+def rows_of(setting: Setting, rows: int, seed: int, folder: Path | None) -> np.ndarray | None:
+    """Return rows of a generated or of a real data set, columns apart; None where the latter is not there."""
+    if setting.data not in tkde2011.COLUMNS:
+        return generators.generate(setting.data, rows, setting.d, seed)
+    path = (folder or Path()) / f"{setting.data}.parquet"
+    if folder is None or not path.exists():
+        return None
+    import pyarrow.parquet as pq
+
+    names = tkde2011.COLUMNS[setting.data][: setting.d]
+    table = pq.read_table(path, columns=list(names)).slice(0, rows)
+    return np.array([table.column(name).to_numpy().astype(np.float64) for name in names])
+
+
+def measure(setting: Setting, scale: Scale, seed: int, folder: Path | None) -> Point | None:
+    """Let algorithms take turns; None where the data set is not there."""
+    s = setting
+    columns = rows_of(s, s.n + scale.updates, seed, folder)
+    if columns is None or columns.shape[1] <= s.n:
+        return None
+    names = [f"x{i}" for i in range(1, s.d + 1)]
+
+    def batch(start: int, stop: int) -> dict[str, np.ndarray]:
+        return {name: column[start:stop] for name, column in zip(names, columns, strict=True)}
+
+    query = Dominating(k=s.k, prefer=dict.fromkeys(names, "min"), name="q")
+    monitor = Monitor(query, last(s.n), every=s.n, id=None, algorithm=REFERENCE)
+    for start in range(0, s.n, ROWS_PER_PUSH):
+        monitor.push(batch(start, min(s.n, start + ROWS_PER_PUSH)))
+    header, arrays = snapshots.unpack(monitor.snapshot())
+    courses = {}
+    for name in sorted(s.algorithms, key=lambda name: name != REFERENCE):
+        mine = {**header, "every": 1, "algorithm": name, "options": s.options(name)}
+        courses[name] = _Course(Monitor.restore(snapshots.pack(mine, arrays)))
+    available = columns.shape[1] - s.n
+    # All go through the same updates, so that answers can be compared: as many as the slowest can afford.
+    slowest = max(course.try_out(batch(s.n, s.n + 8)) for course in courses.values())
+    per_turn = max(8, min((available - 8) // TURNS, int(scale.budget / TURNS / max(slowest, 1e-9))))
+    done, wrong = s.n + 8, set()
+    shares: dict[str, list[float]] = {name: [] for name in courses}
+    for _ in range(TURNS):
+        if done + per_turn > columns.shape[1]:
+            break
+        for course in courses.values():
+            course.push(batch(done, done + per_turn))
+        done += per_turn
+        truth = courses[REFERENCE].monitor.answer()
+        right = {entry.id for entry in truth}
+        for name, course in courses.items():
+            answer = course.monitor.answer()
+            shares[name].append(len(right & {entry.id for entry in answer}) / max(1, len(right)))
+            if name not in APPROXIMATE and answer != truth:
+                wrong.add(name)
+    runs = {name: courses[name].run(name, s.n, float(np.mean(shares[name]))) for name in s.algorithms}
+    return Point(s, runs, tuple(sorted(wrong)))
+
+
+class _Course:
+    """One algorithm's way through the updates."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self.monitor = monitor
+        self._paces: list[float] = []
+        self._updates = 0
+        self._before = monitor.stats()
+
+    def try_out(self, batch: dict[str, np.ndarray]) -> float:
+        """Push a few updates; return the seconds that one took."""
+        then = time.perf_counter()
+        self.monitor.push(batch)
+        self._before = self.monitor.stats()
+        return (time.perf_counter() - then) / len(batch["x1"])
+
+    def push(self, batch: dict[str, np.ndarray]) -> None:
+        """Take a turn."""
+        then = time.perf_counter()
+        self.monitor.push(batch)
+        self._paces.append((time.perf_counter() - then) / len(batch["x1"]))
+        self._updates += len(batch["x1"])
+
+    def run(self, name: str, n: int, accuracy: float) -> Run:
+        """Say what was measured."""
+        after = self.monitor.stats()
+        thousands = max(1, self._updates) / 1000
+
+        def rate(counter: str) -> float:
+            return (after.get(counter, 0) - self._before.get(counter, 0)) / thousands
+
+        return Run(
+            name, self._updates, float(np.median(self._paces)) * 1e6, rate("events"), rate("scores"),
+            rate("comparisons"), after["bytes"] / n, accuracy,
+        )  # fmt: skip
+
+
+def judge(experiment: Experiment, points: Sequence[Point]) -> Iterator[Verdict]:
+    """Judge what is asked of an experiment."""
+    if experiment.name == "answers":
+        for fast, slow, data, target in SPEEDS:
+            for point in points:
+                ratio = point.ratio(fast, slow)
+                if point.setting.data == data and point.setting.k == 256 and ratio is not None:
+                    least = 50.0 if slow == "bfa" and point.setting.n < 1_000_000 else target
+                    what = f"{fast} / {slow}, {data.upper()}, n={point.setting.n:,}, k=256"
+                    yield Verdict(what, f"at least {least:g} times as fast", f"{ratio:.1f}", ratio >= least)
+        for point in points:
+            papers = tkde2011.TABLE_3.get((point.setting.data, point.setting.k), ())
+            for name, paper in zip(APPROXIMATE, papers, strict=False):
+                mine = 100 * point.runs[name].accuracy
+                what = f"{name}'s accuracy, {point.setting.data.upper()}, k={point.setting.k}"
+                yield Verdict(what, f"{paper} % less 0.5", f"{mine:.1f} %", mine >= paper - 0.5)
+    if experiment.name == "columns":
+        for point in points:
+            ratio = point.ratio("floor", "ada")
+            if point.setting.d >= 6 and ratio is not None:
+                what = f"floor / ada, {point.setting.data.upper()}, d={point.setting.d}"
+                yield Verdict(what, "at least 5 times as fast", f"{ratio:.1f}", ratio >= 5)
+    most = max((point.runs["floor"].bytes_per_row for point in points), default=0.0)
+    if experiment.name == "rows":
+        yield Verdict("floor's state", f"at most {BYTES_PER_ROW} B per row", f"{most:.0f}", most <= BYTES_PER_ROW)
+
+
+def run(
+    scale: str, only: Sequence[str], out: Path, seed: int, progress: Progress, screen: Console, folder: Path | None
+) -> bool:
+    """Run the bench; return whether the exact algorithms agreed everywhere."""
+    screen.print(METHOD)
+    size = tkde2011.SCALES[scale]
+    agreed, judged = True, 0
+    missed = 0
+    for experiment in tkde2011.experiments(size):
+        if only and experiment.name not in only:
+            continue
+        points, absent = [], []
+        with progress(f"tkde2011 {experiment.name}", len(experiment.settings)) as advance:
+            for setting in experiment.settings:
+                point = measure(setting, size, seed, folder)
+                if point is None:
+                    absent.append(setting.data)
+                else:
+                    points.append(point)
+                advance(1)
+        for data in dict.fromkeys(absent):
+            screen.print(
+                Text(f"{data} was skipped: --data names no folder with enough of {data}.parquet", style="yellow")
+            )
+        if points:
+            screen.print(_table(experiment, points))
+        found = list(judge(experiment, points)) if size.judged and points else []
+        if found:
+            screen.print(verdict_table(found))
+        judged, missed = judged + len(found), missed + sum(not verdict.met for verdict in found)
+        for point in points:
+            if point.wrong:
+                agreed = False
+                line = f"ANSWERS DIFFER: {', '.join(point.wrong)} against {REFERENCE}, at {point.setting}"
+                screen.print(Text(line, style="bold white on red"))
+        _write(out / f"tkde2011-{scale}-{experiment.name}.json", experiment, scale, seed, points, found)
+    told = f"{judged - missed} of {judged} targets met" if judged else "at this scale no target is judged"
+    screen.print(f"tkde2011: {told}. Results are in {out}.")
+    return agreed
+
+
+def _table(experiment: Experiment, points: Sequence[Point]) -> Table:
+    s = points[0].setting
+    title = f"{experiment.title}\nper 1,000 updates; n={s.n:,}, d={s.d}, k={s.k} where they do not vary"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    headings = (
+        experiment.axis, "algorithm", "ms", "times bfa", "events", "exact scores", "M comparisons", "B per row",
+        "right, %", "paper's Table 4",
+    )  # fmt: skip
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in (experiment.axis, "algorithm") else "right")
+    for point in points:
+        for number, (name, r) in enumerate(point.runs.items()):
+            ratio = point.ratio(name, "bfa")
+            paper = tkde2011.TABLE_4.get((point.setting.k, name)) if point.setting.data == "ant" else None
+            value = getattr(point.setting, experiment.axis)
+            table.add_row(
+                f"{point.setting.data} {value}" if number == 0 else "", name, f"{r.milliseconds:,.2f}",
+                "–" if ratio is None else f"{ratio:,.1f}", f"{r.events:,.0f}", f"{r.scores:,.1f}",
+                f"{r.comparisons / 1e6:,.2f}", f"{r.bytes_per_row:.0f}", f"{100 * r.accuracy:.1f}",
+                " / ".join(f"{part:,g}" for part in paper) if paper and experiment.axis == "k" else "",
+            )  # fmt: skip
+        table.add_section()
+    return table
+
+
+def _write(
+    path: Path, experiment: Experiment, scale: str, seed: int, points: Sequence[Point], found: Sequence[Verdict]
+) -> None:
+    content: dict[str, Any] = {
+        "bench": "tkde2011", "experiment": experiment.name, "title": experiment.title, "scale": scale, "seed": seed,
+        "machine": machine.describe(), "method": " ".join(METHOD.split()),
+        "points": [
+            {"setting": asdict(p.setting), "runs": [asdict(r) for r in p.runs.values()], "wrong": p.wrong}
+            for p in points
+        ],
+        "verdicts": [asdict(verdict) for verdict in found],
+    }  # fmt: skip
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(content, indent=1) + "\n")
+    part.replace(path)

@@ -1,0 +1,206 @@
+"""How many rows a row dominates: cells behind its own in every column count whole, those beside it row by row.
+
+With suffix counts (rows in cells not before a cell) the first part is one number, and the count can stop as soon as
+its upper bound falls below what is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from topwatch.kernels.blocks import BEGIN, FIRST, SIZE, Blocks
+from topwatch.kernels.compile import ZERO, inlined, kernel, leaf
+from topwatch.kernels.lanes import GUARD, NOT_RANKED, Lanes, beats, cell_of, covers, surely
+from topwatch.kernels.rows import Rows
+from topwatch.kernels.scoring import Ints
+
+COUNTED, COMPARED = range(2)  # of the counters: scores counted, comparisons of rows
+
+
+class Walk(NamedTuple):
+    """Room for the way through the cells beside a cell, one entry per column."""
+
+    order: Ints  # columns in the order in which their slabs are looked at
+    least: Ints
+    most: Ints
+    at: Ints
+    counters: Ints
+
+
+@leaf
+def suffix_sums(lanes: Lanes, sums: np.ndarray) -> None:
+    """Turn counts by cell (int32) into counts of cells not before each cell, in place."""
+    total = len(sums)
+    for j in range(len(lanes.place)):
+        stride = 1 << lanes.place[j]
+        span = stride << lanes.bits[j]
+        for first in range(0, total, span):
+            for at in range(first + span - 2 * stride, first - 1, -stride):
+                to = sums[at : at + stride]
+                more = sums[at + stride : at + 2 * stride]
+                for i in range(len(to)):
+                    to[i] = np.int32(to[i] + more[i])
+
+
+@inlined
+def coordinate(lanes: Lanes, j: int, code: int) -> int:
+    """Return the coordinate of a code's cell along a column."""
+    return (code >> (lanes.shift[j] + lanes.coarse[j])) & ((1 << lanes.bits[j]) - 1)
+
+
+@leaf
+def behind(lanes: Lanes, code: int) -> int:
+    """Return the first of the cells that lie behind a code's cell in every column, or -1 where there are none."""
+    cell = 0
+    for j in range(len(lanes.place)):
+        at = coordinate(lanes, j, code) + 1
+        if at >> lanes.bits[j]:
+            return -1
+        cell |= at << lanes.place[j]
+    return cell
+
+
+@leaf
+def count_behind(lanes: Lanes, b: Blocks, code: int, walk: Walk) -> int:
+    """Count the rows of the cells behind a code's cell in every column, cell by cell."""
+    last = len(lanes.place) - 1
+    for j in range(last + 1):
+        walk.least[j] = coordinate(lanes, j, code) + 1
+        walk.most[j] = (1 << lanes.bits[j]) - 1
+        walk.at[j] = walk.least[j]
+        if walk.least[j] > walk.most[j]:
+            return 0
+    total = 0
+    while True:
+        cell = _cell_at(lanes, walk)
+        line = b.count[cell : cell + walk.most[0] - walk.least[0] + 1]
+        part = ZERO
+        for i in range(len(line)):
+            part += line[i]
+        total += part
+        if not _advance(walk, 1, last):
+            return total
+
+
+@inlined
+def _cell_at(lanes: Lanes, walk: Walk) -> int:
+    cell = 0
+    for j in range(len(walk.at)):
+        cell |= walk.at[j] << lanes.place[j]
+    return cell
+
+
+@inlined
+def _advance(walk: Walk, first: int, last: int) -> bool:
+    """Go to the next cell, the columns from ``first`` to ``last`` turning like the wheels of a counter."""
+    j = first
+    while j <= last:
+        if walk.at[j] < walk.most[j]:
+            walk.at[j] += 1
+            return True
+        walk.at[j] = walk.least[j]
+        j += 1
+    return False
+
+
+@leaf
+def put_slabs_in_order(lanes: Lanes, code: int, walk: Walk) -> None:
+    """Order the columns: first those in which the row lies far behind in its cell, so that most rows fall out there."""
+    for j in range(len(lanes.shift)):
+        share = _share_passed(lanes, j, code)
+        i = j
+        while i > 0 and _share_passed(lanes, walk.order[i - 1], code) < share:
+            walk.order[i] = walk.order[i - 1]
+            i -= 1
+        walk.order[i] = j
+
+
+@inlined
+def _share_passed(lanes: Lanes, j: int, code: int) -> float:
+    inside = (code >> lanes.shift[j]) & ((1 << lanes.coarse[j]) - 1)
+    return inside / (1 << lanes.coarse[j])
+
+
+@leaf
+def count_beside(
+    lanes: Lanes, rows: Rows, b: Blocks, code: int, slot: int, most: int, enough: int, walk: Walk
+) -> tuple[int, int]:
+    """Count the dominated rows of the cells beside a row's cell.
+
+    Returns the count and an upper bound of the whole score. ``most`` is the bound to start from; once it is below
+    ``enough`` the count stops unfinished, and only the bound means something.
+    """
+    d = len(lanes.place)
+    sure = surely(lanes, code)
+    found = ZERO
+    walk.counters[COUNTED] += 1
+    for slab in range(d):
+        blocked = False
+        for i in range(d):
+            j = walk.order[i]
+            here = coordinate(lanes, j, code)
+            walk.least[j] = here + 1 if i < slab else here
+            walk.most[j] = here if i == slab else (1 << lanes.bits[j]) - 1
+            walk.at[j] = walk.least[j]
+            blocked |= walk.least[j] > walk.most[j]
+        more = not blocked
+        while more:
+            cell = _cell_at(lanes, walk)
+            if b.count[cell] > 0:
+                mine, not_mine = _count_in(lanes, rows, b, cell, code, sure, slot, walk)
+                found += mine
+                most -= not_mine
+                if most < enough:
+                    return found, most
+            more = _advance(walk, 0, d - 1)
+    return found, most
+
+
+@inlined
+def _count_in(
+    lanes: Lanes, rows: Rows, b: Blocks, cell: int, code: int, sure: int, slot: int, walk: Walk
+) -> tuple[int, int]:
+    """Count the rows of a cell that a row dominates, and those that it does not."""
+    start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
+    codes = b.code[start : start + b.cell[cell, SIZE]]
+    guard = lanes.masks[GUARD]
+    maybe = ZERO
+    certain = ZERO
+    same = ZERO
+    for i in range(len(codes)):
+        maybe += int(((codes[i] | guard) - code) & guard == guard)
+        certain += int(((codes[i] | guard) - sure) & guard == guard)
+        same += int(codes[i] == code)
+    walk.counters[COMPARED] += len(codes)
+    if maybe != certain:
+        certain += _decide(lanes, rows, codes, b.slot[start : start + len(codes)], code, sure, slot)
+    if sure == code:
+        certain -= same
+    return certain, len(codes) - certain
+
+
+@leaf
+def _decide(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int, sure: int, slot: int) -> int:
+    """Count the rows that a row dominates by their values, of those that their codes leave open."""
+    guard = lanes.masks[GUARD]
+    found = ZERO
+    for i in range(len(codes)):
+        if covers(codes[i], code, guard) and not covers(codes[i], sure, guard):
+            found += int(beats(lanes, rows, slot, np.int64(slots[i])))
+    return found
+
+
+@kernel
+def count_all(lanes: Lanes, rows: Rows, codes: Ints, b: Blocks, slots: Ints, walk: Walk, scores: np.ndarray) -> None:
+    """Write the scores of all ranked rows at their slots."""
+    sums = b.count.copy()
+    suffix_sums(lanes, sums)
+    for i in range(len(slots)):
+        code = codes[slots[i]]
+        if code != NOT_RANKED:
+            put_slabs_in_order(lanes, code, walk)
+            _, scores[slots[i]] = count_beside(
+                lanes, rows, b, code, slots[i], np.int64(sums[cell_of(lanes, code)]), ZERO - 1, walk
+            )

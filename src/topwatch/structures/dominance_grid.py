@@ -1,0 +1,200 @@
+"""The grid of a query that counts dominated rows: levels learnt from the rows, and the rows by cell.
+
+Levels are quantiles of each preferred column, so that scale and shape do not matter. A value that takes up more than a
+level has one of its own, where equal levels are equal values: columns of few values cost no comparison of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from topwatch.kernels.blocks import KIND, KINDS, NO_BLOCK, Blocks, fill, rename, room_of
+from topwatch.kernels.counting import Walk
+from topwatch.kernels.lanes import NOT_RANKED, Lanes, encode_all
+from topwatch.kernels.scoring import Floats, Ints
+from topwatch.queries import Dominating
+from topwatch.structures.engine import Window
+
+SAMPLE = 65_536
+LEVEL_BITS = 11
+ROWS_PER_CELL = 16
+MOST_CELL_BITS = 17
+
+
+class DominanceGrid:
+    """Codes, levels and cells of one query's rows.
+
+    Parameters
+    ----------
+    window : RingWindow or LatestWindow
+        Owns the rows.
+    query : Dominating
+        What is preferred.
+    column_of : mapping of column to int
+        Where the columns stand in the window.
+    per_axis : int or None
+        Cells along each axis, rounded up to a power of two; by the number of rows when None.
+    """
+
+    def __init__(
+        self, window: Window, query: Dominating, column_of: Mapping[str, int], per_axis: int | None = None
+    ) -> None:
+        self._window = window
+        self._per_axis = per_axis
+        self._column: Ints = np.array([column_of[name] for name in query.prefer])
+        self._sign: Floats = np.array([1.0 if better == "min" else -1.0 for better in query.prefer.values()])
+        self._where: Ints = np.array([column_of[name] for name in query.where], dtype=np.int64)
+        ranges = np.array(list(query.where.values()), dtype=np.float64).reshape(-1, 2)
+        self._low, self._high = ranges[:, 0].copy(), ranges[:, 1].copy()
+        self.codes: Ints = np.full(window.capacity, NOT_RANKED)
+        self.lanes = self._learn(np.empty(0, np.int64), 1)
+        self.blocks = empty_blocks(1)
+        self.learnt = 0  # rows that the levels were learnt from
+
+    def build(self, learn_from: Ints, slots: Ints, expected: int, bounds: np.ndarray) -> None:
+        """Learn the levels from some rows and put others into their cells."""
+        self.lanes = self._learn(learn_from, expected)
+        self.learnt = learn_from.size
+        self.codes = np.full(self._window.capacity, NOT_RANKED)
+        self.encode(slots)
+        self.blocks = empty_blocks(1 << int(self.lanes.bits.sum()), slots.size + slots.size // 4)
+        self.blocks = fill(self.lanes, self.codes, slots, bounds, self.blocks)
+
+    def encode(self, slots: Ints) -> None:
+        """Write the codes of rows."""
+        encode_all(self.lanes, self._window.rows(), slots, self.codes)
+
+    def crowding(self) -> float:
+        """Return the largest share of all rows that lies in one layer of cells; it grows when the rows drift."""
+        total = max(1, int(self.blocks.count.sum()))
+        largest = 0.0
+        for place, bits in zip(self.lanes.place.tolist(), self.lanes.bits.tolist(), strict=True):
+            if bits:
+                layers = self.blocks.count.reshape(-1, 1 << bits, 1 << place).sum(axis=(0, 2))
+                largest = max(largest, float(layers.max()) / total)
+        return largest
+
+    def relocate(self) -> None:
+        """Follow the rows to their new slots after the window has grown."""
+        window = self._window
+        codes = np.full(window.capacity, NOT_RANKED)
+        if window.fifo:
+            ordinals = np.arange(window.head, window.end + 1)  # type: ignore[union-attr]
+            old, new = ordinals & (self.codes.size - 1), ordinals & (window.capacity - 1)
+            names = np.zeros(self.codes.size, np.int64)
+            names[old] = new
+            codes[new] = self.codes[old]
+            rename(self.blocks, names)
+        else:
+            codes[: self.codes.size] = self.codes
+        self.codes = codes
+
+    def bytes(self) -> int:
+        """Size of the arrays."""
+        return int(self.codes.nbytes + sum(array.nbytes for array in (*self.blocks, *self.lanes)))
+
+    def _learn(self, slots: Ints, expected: int) -> Lanes:
+        d = self._column.size
+        width = 64 // d
+        most = min(width - 1, LEVEL_BITS)
+        sample = slots[:: max(1, slots.size // SAMPLE)]
+        axes = []
+        for column, sign in zip(self._column, self._sign, strict=True):
+            values = self._window.columns[column, sample] * sign
+            axes.append(level_bounds(values[~np.isnan(values)], (1 << most) - 1))
+        bound = np.full((d, max(1, *(axis.size for axis in axes))), np.inf)
+        for j, axis in enumerate(axes):
+            bound[j, : axis.size] = axis
+        bounds = np.array([axis.size for axis in axes])
+        bits, coarse = self._cells(bounds, expected)
+        shift = np.arange(d) * width
+        guard = coordinates = step = 0
+        for j in range(d):
+            guard |= 1 << int(shift[j] + width - 1)
+            coordinates |= (((1 << (width - 1)) - 1) >> int(coarse[j]) << int(coarse[j])) << int(shift[j])
+            step |= 1 << int(shift[j] + coarse[j])
+        masks = np.array([guard, coordinates, step], dtype=np.uint64).astype(np.int64)
+        place = np.concatenate([[0], np.cumsum(bits)[:-1]])
+        return Lanes(
+            self._column, self._sign, self._where, self._low, self._high,
+            bound, bounds, single_levels(bound, bounds), shift, coarse, bits, place, masks,
+        )  # fmt: skip
+
+    def _cells(self, bounds: Ints, expected: int) -> tuple[Ints, Ints]:
+        """Return the bits of each axis' coordinates, and how far levels are shifted for them."""
+        d = bounds.size
+        have = np.array([int(count).bit_length() for count in bounds])
+        if self._per_axis is not None:
+            bits = np.full(d, (self._per_axis - 1).bit_length())
+        else:
+            total = min(MOST_CELL_BITS, max(0, round(np.log2(max(1, expected) / ROWS_PER_CELL))))
+            bits = total // d + (np.arange(d) < total % d).astype(np.int64)
+        bits = np.minimum(bits, have)
+        return bits, have - bits
+
+    def _check(self, rows: Ints) -> None:
+        """Assert that exactly the ranked ones of these rows are in the cells, each in its own, oldest first."""
+        b = self.blocks
+        assert int(b.count.sum()) == int((self.codes[rows] != NOT_RANKED).sum())
+        seen = []
+        for cell in np.flatnonzero(b.count):
+            first, kind, begin, size = b.cell[cell].tolist()
+            assert size == b.count[cell]
+            assert begin + size <= room_of(kind)
+            slots = b.slot[first + begin : first + begin + size]
+            assert np.array_equal(self.codes[slots], b.code[first + begin : first + begin + size])
+            assert np.all(np.diff(self._window.seq[slots]) > 0)
+            seen.append(slots)
+        if seen:
+            assert np.array_equal(np.sort(np.concatenate(seen)), np.sort(rows[self.codes[rows] != NOT_RANKED]))
+
+
+def level_bounds(values: Floats, most: int) -> Floats:
+    """Return at most ``most`` rising bounds between levels that hold about as many of the values each.
+
+    >>> level_bounds(np.array([1.0, 2.0, 3.0, 4.0]), 3)
+    array([1., 2., 3.])
+    """
+    if values.size == 0:
+        return np.empty(0)
+    values = np.sort(values)
+    picks = values[(np.arange(1, most + 1) * values.size - 1) // (most + 1)] if most < values.size else values
+    bounds, times = np.unique(picks, return_counts=True)
+    crowded = bounds[times > 1]
+    bounds = np.unique(np.concatenate([bounds, np.nextafter(crowded, -np.inf)]))
+    while bounds.size > most:  # values that have levels of their own take two bounds
+        bounds = bounds[np.arange(bounds.size) % 2 == 1] if bounds.size > 2 * most else bounds[:most]
+    return bounds
+
+
+def single_levels(bound: Floats, bounds: Ints) -> Ints:
+    """Return 1 for each level that one value alone can have."""
+    single = np.zeros((bound.shape[0], bound.shape[1] + 1), np.int64)
+    for j, count in enumerate(bounds.tolist()):
+        upper = np.append(bound[j, :count], np.inf)
+        lower = np.append(-np.inf, bound[j, :count])
+        single[j, : count + 1] = np.nextafter(upper, -np.inf) == lower
+        single[j, 0] = upper[0] == -np.inf
+    return single
+
+
+def empty_blocks(cells: int, places: int = 64) -> Blocks:
+    """Return cells without rows."""
+    cell = np.zeros((cells, 4), np.int32)
+    cell[:, KIND] = NO_BLOCK
+    return Blocks(
+        cell,
+        np.zeros(cells, np.int32),
+        np.zeros(places, np.int64),
+        np.zeros(places, np.int32),
+        np.zeros(places, np.int32),
+        np.full(KINDS, -1),
+        np.zeros(1, np.int64),
+    )
+
+
+def new_walk(d: int) -> Walk:
+    """Return room for a way through the cells."""
+    return Walk(*(np.zeros(d, np.int64) for _ in range(4)), np.zeros(4, np.int64))

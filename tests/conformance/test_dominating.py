@@ -1,0 +1,132 @@
+"""Queries that count dominated rows: every algorithm equals the oracle at every judgement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import streams
+from lockstep import DOMINATING, Lockstep, as_query
+from oracle import Query, Seconds, Window
+from oracle_dominating import carrier
+from sizes import COMPILED, Scale
+
+import topwatch as tw
+
+EVERY = [1, 7, Seconds(5)]
+KINDS = ["count", "time", "latest"]
+FIFO = ("eva", "ada", "ahba", "amsa")
+
+
+def rivals(name: str, prefer: dict[str, str], k: int, where: Any = ()) -> Query:
+    pairs = tuple(prefer.items())
+    return Query(name, "dominating", carrier(pairs), k=k, where=where, prefer=pairs)
+
+
+def window_of(kind: str, rows: int) -> Window:
+    return Window(kind, rows if kind == "count" else max(1, rows // streams.ROWS_PER_SECOND))
+
+
+def some(rng: np.random.Generator, window: int) -> list[Query]:
+    return [
+        rivals("all", {"a": "min", "b": "max", "c": "min"}, int(rng.choice([1, 3, 10]))),
+        rivals("two", {"b": "min", "a": "min"}, int(rng.choice([1, 5, 2 * window]))),
+        rivals("part", {"c": "max", "a": "max"}, 4, where=(("b", 0.0, 2.0),)),
+    ]
+
+
+@pytest.mark.parametrize("every", EVERY, ids=lambda every: f"every-{getattr(every, 'seconds', every)}")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("algorithm", DOMINATING)
+def test_pace(algorithm: str, kind: str, every: int | Seconds, rng: np.random.Generator, scale: Scale) -> None:
+    if kind == "latest" and algorithm in FIFO:
+        pytest.skip(f"{algorithm} does not serve this")
+    size = scale.window
+    stream = streams.make("uniform", rng, scale.rows, pool=size)
+    both = Lockstep(some(rng, size), window_of(kind, size), every, algorithm)
+    for batch in streams.pieces(stream, streams.random_sizes(rng, 2 * size)):
+        both.push(batch)
+        if rng.random() < 0.1:
+            both.restart()
+
+
+@pytest.mark.parametrize("shape", streams.SHAPES)
+@pytest.mark.parametrize("algorithm", DOMINATING)
+def test_shape(algorithm: str, shape: str, rng: np.random.Generator, scale: Scale) -> None:
+    """On a kind of window that the seed chooses, with deletions, restarts and queries that come and go."""
+    size = scale.window // 2
+    kinds = [kind for kind in KINDS if kind != "latest" or algorithm not in FIFO]
+    kind = str(rng.choice(kinds))
+    stream = streams.make(shape, rng, scale.rows // 3, pool=size, bursts=bool(rng.integers(2)))
+    queries = some(rng, size)
+    both = Lockstep(queries[:2], window_of(kind, size), int(rng.choice([1, 1, 4])), algorithm)
+    for number, batch in enumerate(streams.pieces(stream, streams.random_sizes(rng, size))):
+        both.push(batch)
+        if number == 2:
+            both.add(queries[2])
+        if number == 4:
+            both.remove("two")
+        if kind == "latest" and rng.random() < 0.3:
+            both.delete(rng.permutation(both.oracle.ids)[:1])
+        if rng.random() < 0.1:
+            both.restart()
+
+
+def columns(rng: np.random.Generator, data: str, rows: int, d: int) -> dict[str, np.ndarray]:
+    base = rng.random((rows, d))
+    if data == "ant":
+        base = rng.dirichlet(np.ones(d), rows) + rng.normal(0, 0.02, (rows, 1))
+    if data == "cor":
+        base = rng.random((rows, 1)) + rng.normal(0, 0.05, (rows, d))
+    if data == "duplicates":
+        base = np.floor(3 * base)
+    if data == "mass":
+        base = rng.random((6, d))[rng.integers(0, 6, rows)]
+    return {f"x{i}": base[:, i].copy() for i in range(d)}
+
+
+@pytest.mark.parametrize("data", ["ind", "ant", "cor", "duplicates", "mass"])
+@pytest.mark.parametrize("d", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("algorithm", [name for name in DOMINATING if name not in ("brute", "auto")])
+def test_columns(algorithm: str, d: int, data: str, rng: np.random.Generator) -> None:
+    """At every update, for k from 1 to 64; the window is long enough for floors, epochs and new grids."""
+    size, rows = (600, 1500) if COMPILED else (60, 150)
+    stream = {"id": np.arange(rows), **columns(rng, data, rows, d)}
+    prefer = {f"x{i}": str(rng.choice(["min", "max"])) for i in range(d)}
+    queries = [rivals(f"k{k}", prefer, k) for k in (1, 8, 64)]
+    both = Lockstep(queries, Window("count", size), 1, algorithm)
+    for batch in streams.pieces(stream, streams.random_sizes(rng, size)):
+        both.push(batch)
+
+
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("floor", {"cells": 1}),
+    ("floor", {"cells": 5, "slack": 1}),
+    ("eva", {"cells": 3}),
+    ("ada", {"suffix": True}),
+    ("ada", {"kept": 0.0, "cells": 4}),
+    ("ada", {"near": 1, "maxcand": 2}),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "options"), OPTIONS, ids=lambda value: str(value))
+def test_options_do_not_change_answers(algorithm: str, options: dict[str, Any], rng: np.random.Generator) -> None:
+    stream = streams.make("anticorrelated", rng, 400)
+    both = Lockstep(some(rng, 60), Window("count", 60), 1, algorithm, **options)
+    for batch in streams.pieces(stream, [60, 30, 1, 200]):
+        both.push(batch)
+        both.restart()
+
+
+@pytest.mark.parametrize("algorithm", FIFO)
+def test_windows_without_an_order_of_expiry_are_refused(algorithm: str) -> None:
+    query = rivals("q", {"a": "min"}, 1)
+    with pytest.raises(tw.PlanError, match=f"'{algorithm}' cannot serve query 'q'.*; brute, bfa, floor can"):
+        tw.Monitor(as_query(query), window=tw.latest(), algorithm=algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ["reserve", "sma"])
+def test_algorithms_of_another_family_are_refused(algorithm: str) -> None:
+    with pytest.raises(tw.PlanError, match="it ranks by a score, and the query by the number of dominated rows"):
+        tw.Monitor(as_query(rivals("q", {"a": "min"}, 1)), window=tw.last(5), algorithm=algorithm)

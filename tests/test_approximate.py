@@ -1,0 +1,78 @@
+"""The approximate algorithms for dominating queries: within what they state, over seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracle_dominating import dominated
+from sizes import COMPILED
+
+import topwatch as tw
+
+PREFER = (("x", "min"), ("y", "min"))
+ROWS = 1200 if COMPILED else 250
+SEEDS = 8 if COMPILED else 3
+
+
+def monitor(algorithm: str, k: int, **options: float) -> tw.Monitor:
+    query = tw.Dominating(k=k, prefer=dict(PREFER), name="q")
+    return tw.Monitor(query, window=tw.last(ROWS), id=None, algorithm=algorithm, **options)
+
+
+def stream(rng: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
+    return {name: rng.random(rows) for name, _ in PREFER}
+
+
+def test_a_sample_misses_the_mean_of_its_cell_seldom(rng: np.random.Generator) -> None:
+    """By more than ε of the range of scores in the cell no more often than 1 - δ."""
+    epsilon, delta = 0.25, 0.8
+    missed = cells = 0
+    for _ in range(SEEDS):
+        m = monitor("ahba", 5, epsilon=epsilon, delta=delta, cells=4)
+        m.push(stream(rng, 2 * ROWS))
+        contest = next(iter(m._engines.values()))._contests[0]
+        live = m._feed.live_slots()
+        scores = dominated({name: m._feed.window.columns[i, live] for i, (name, _) in enumerate(PREFER)}, PREFER)
+        grid, samples = contest._grid, contest._samples
+        n = int(samples.size[0])
+        place = np.array([_coordinates(grid, code) for code in grid.codes[live]])
+        sampled = np.array([_coordinates(grid, code) for code in samples.code[:n]]).reshape(n, 2)
+        for cell in np.unique(sampled, axis=0):
+            mine = np.all(sampled == cell, axis=1)
+            rows = np.all(place == cell, axis=1)
+            least = np.all(place > cell, axis=1).sum()
+            most = np.all(place >= cell, axis=1).sum()
+            missed += scores[rows].mean() - samples.score[:n][mine].mean() > epsilon * (most - least)
+            cells += 1
+    assert cells > 0
+    assert missed <= (1 - delta) * cells + 2 * np.sqrt(cells * delta * (1 - delta))
+
+
+def _coordinates(grid: object, code: int) -> tuple[int, ...]:
+    lanes = grid.lanes  # type: ignore[attr-defined]
+    width = 64 // len(lanes.shift)
+    levels = [(int(code) >> int(s)) & ((1 << (width - 1)) - 1) for s in lanes.shift]
+    return tuple(level >> int(c) for level, c in zip(levels, lanes.coarse, strict=True))
+
+
+@pytest.mark.parametrize("algorithm", ["ahba", "amsa"])
+def test_most_rows_are_right(algorithm: str, rng: np.random.Generator) -> None:
+    shares = []
+    for _ in range(SEEDS):
+        rough, exact = monitor(algorithm, 10), monitor("floor", 10)
+        for _ in range(6):
+            batch = stream(rng, ROWS // 3)
+            rough.push(batch)
+            exact.push(batch)
+            right = {entry.id for entry in exact.answer()}
+            shares.append(len(right & {entry.id for entry in rough.answer()}) / len(right))
+    assert np.mean(shares) > 0.85  # small windows: in large ones a row is a smaller part of the answer
+
+
+def test_scores_of_an_approximate_answer_are_exact(rng: np.random.Generator) -> None:
+    m = monitor("amsa", 10)
+    m.push(stream(rng, ROWS + 50))
+    live = m._feed.live_slots()
+    scores = dominated({name: m._feed.window.columns[i, live] for i, (name, _) in enumerate(PREFER)}, PREFER)
+    known = dict(zip(m._feed.window.seq[live].tolist(), scores.tolist(), strict=True))
+    assert all(known[entry.id] == entry.score for entry in m.answer())
