@@ -53,7 +53,7 @@ class Scale:
     judged: bool = True
 
 
-PAPER = Setting(data="ind", d=2, N=40_000, r=1000, Q=400, k=9, cells=10, kmax=20, cycles=960, score="nearest", every=1)
+PAPER = Setting(data="ind", d=2, N=40_000, r=10_000, Q=400, k=9, cells=10, kmax=20, cycles=96, score="nearest", every=1)
 SCALES = {
     "tiny": Scale(replace(PAPER, N=1000, r=50, Q=30, cycles=4, buffer=200), (1, 9), 0.2, judged=False),
     "small": Scale(PAPER, (9, 81), 3.0),

@@ -21,8 +21,10 @@ from topwatch.kernels.select import fill_by_scan
 from topwatch.kernels.upkeep import admit, expire, remove
 from topwatch.kernels.walk import FILLS, HITS, fetch_behind, fetch_end, fill_by_walk, link, unlink
 
-# Where the loop stands: next hit, stale queries, oldest row in any run, first row of the block.
-HIT, STALE, OLDEST, BLOCK_START = range(4)
+# Where the loop stands: next hit, stale queries, oldest row in any run, first row of the block; then the oldest row in
+# any run of each 32 queries, so that an expiry is not looked for in all of them. Ages are lower bounds.
+HIT, STALE, OLDEST, BLOCK_START, OLDEST_OF = range(5)
+ALIKE = 5  # 2^5 queries
 
 
 @kernel
@@ -32,7 +34,7 @@ def drive(
     """Take a step: returns the log and the influence lists, which may have moved to larger arrays."""
     hits = new_hits(len(runs.bar))
     stale = np.empty(len(runs.bar), np.int64)  # queries whose answers may have changed
-    here = np.zeros(4, np.int64)
+    here = new_place(len(runs.bar))
     begin(runs, answers, stale, here)
     arrivals = len(step.arrived)
     judgements = len(step.at)
@@ -95,12 +97,20 @@ def _skip(step: Step, j: int, stop: int, next_hit: int, oldest: int) -> int:
     return j
 
 
+@inner
+def new_place(queries: int) -> Ints:
+    """Make room for where the loop stands."""
+    return np.full(OLDEST_OF + (queries >> ALIKE) + 1, 0)
+
+
 @leaf
 def begin(runs: Runs, answers: Answers, stale: Ints, here: Ints) -> None:
     """Find the oldest row in any run, and the queries that were touched since the last judgement."""
+    for place in range(OLDEST_OF, len(here)):
+        here[place] = FAR
     here[OLDEST] = FAR
     for q in range(len(runs.bar)):
-        here[OLDEST] = min(here[OLDEST], runs.oldest[q])
+        age(here, q, runs.oldest[q])
         if answers.stale[q] == 1:
             stale[here[STALE]] = q
             here[STALE] += 1
@@ -126,7 +136,7 @@ def _route(
     return route_by_scan(table, bars, columns, slots, start, stop, hits, counters)
 
 
-@leaf
+@inlined
 def take_in(
     rows: Rows,
     table: Queries,
@@ -161,14 +171,14 @@ def take_in(
             slot = slots[hits.row[h]]
             rank = admit(runs, q, table.k[q], hits.key[h], rows.seq[slot], slot, head)
             counters[HITS] += 1
-            here[OLDEST] = min(here[OLDEST], rows.seq[slot])
+            age(here, q, rows.seq[slot])
             if rank < table.k[q]:
                 _mark(answers, q, stale, here)
         h += 1
     here[HIT] = h
 
 
-@leaf
+@inlined
 def let_go(
     rows: Rows,
     table: Queries,
@@ -189,14 +199,18 @@ def let_go(
                     fetch_end(index.points, index.points.cell[(ordinal + 2 * AHEAD) & rows.mask])
                 unlink(index.points, ordinal & rows.mask, True)
         if here[OLDEST] < head:
-            oldest = ZERO + FAR
-            for q in range(len(runs.bar)):
-                if runs.oldest[q] < head:
-                    rank = expire(runs, q, table.k[q], head)
-                    if rank < table.k[q]:
-                        _mark(answers, q, stale, here)
-                oldest = min(oldest, runs.oldest[q])
-            here[OLDEST] = oldest
+            here[OLDEST] = FAR
+            for place in range(OLDEST_OF, len(here)):
+                if here[place] < head:
+                    here[place] = FAR
+                    some = (place - OLDEST_OF) << ALIKE
+                    for q in range(some, min(some + (1 << ALIKE), len(runs.bar))):
+                        if runs.oldest[q] < head:
+                            rank = expire(runs, q, table.k[q], head)
+                            if rank < table.k[q]:
+                                _mark(answers, q, stale, here)
+                        here[place] = min(here[place], runs.oldest[q])
+                here[OLDEST] = min(here[OLDEST], here[place])
     else:
         first = step.expiries[j - 1] if j > 0 else 0
         for e in range(first, step.expiries[j]):
@@ -222,7 +236,7 @@ def put_in_order(answers: Answers, stale: Ints, here: Ints) -> None:
             stale[place] = q
 
 
-@leaf
+@inlined
 def judge(
     rows: Rows,
     table: Queries,
@@ -258,7 +272,15 @@ def _fill(
         fill_by_walk(table, q, rows, index.cells, index.reach, index.points, runs, counters)
     else:
         fill_by_scan(table, q, rows, head, moment, runs)
-    here[OLDEST] = min(here[OLDEST], runs.oldest[q])
+    age(here, q, runs.oldest[q])
+
+
+@inlined
+def age(here: Ints, q: int, oldest: int) -> None:
+    """Note the age of a query's oldest row, or one that is no younger."""
+    here[OLDEST] = min(here[OLDEST], oldest)
+    place = OLDEST_OF + (q >> ALIKE)
+    here[place] = min(here[place], oldest)
 
 
 @inner

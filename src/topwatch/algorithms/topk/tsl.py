@@ -20,7 +20,7 @@ import numpy as np
 
 from topwatch.errors import QueryError
 from topwatch.kernels.compile import ZERO, kernel
-from topwatch.kernels.drive import HIT, OLDEST, STALE, begin, judge, let_go, put_in_order, take_in
+from topwatch.kernels.drive import HIT, STALE, age, begin, judge, let_go, new_place, put_in_order, take_in
 from topwatch.kernels.ordered import Ordered
 from topwatch.kernels.report import Answers
 from topwatch.kernels.route import Index, new_hits, route_by_scan
@@ -159,7 +159,7 @@ def _drive(
     """Take a step: the loop of ``kernels/drive.py`` with sorted lists for a grid."""
     hits = new_hits(len(runs.bar))
     stale = np.empty(len(runs.bar), np.int64)
-    here = np.zeros(4, np.int64)
+    here = new_place(len(runs.bar))
     begin(runs, answers, stale, here)
     block = BLOCK
     i = ZERO
@@ -199,7 +199,7 @@ def _drive(
                     before = runs.bar[q]
                     counters[FILLS] += 1
                     fill_by_threshold(table, q, rows, lists, runs, counters)
-                    here[OLDEST] = min(here[OLDEST], runs.oldest[q])
+                    age(here, q, runs.oldest[q])
                     fell = fell or runs.bar[q] < before
                 log = with_room(log, 2 * table.k[q])
             here[STALE] = 0
