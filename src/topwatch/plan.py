@@ -98,9 +98,9 @@ def choose(query: Query, name: str, window: Window, algorithm: str, may_err: boo
             raise PlanError(f"algorithm: {algorithm!r} cannot serve query {name!r}: {reason}; {able} can")
         return Choice(name, algorithm, "you asked for it")
     if isinstance(query, Dominating):
-        able = [a for a in ("floor", "bfa") if not _refusal(query, window, a)]
+        best = next(a for a in ("floor", "bfa") if not _refusal(query, window, a))
         reason = "it is exact, and looks only at rows that can reach the k-th score"
-        return Choice(name, able[0], reason if able[0] == "floor" else "it serves any number of columns")
+        return Choice(name, best, reason if best == "floor" else "it serves any number of columns")
     if isinstance(query, Threshold):
         return Choice(name, "reserve", "a threshold never moves: rows are routed to it and nothing is kept")
     if isinstance(window, Latest):

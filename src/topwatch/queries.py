@@ -178,7 +178,8 @@ class Dominating(_Ranking):
         return tuple(self.prefer)
 
 
-Query = TopK | Nearest | Threshold | Dominating
+Scored = TopK | Nearest | Threshold
+Query = Scored | Dominating
 KINDS = (TopK, Nearest, Threshold, Dominating)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.compile import ZERO, inner, kernel, leaf
+from topwatch.kernels.compile import ZERO, inner, kernel, leaf, long
 from topwatch.kernels.rows import ENTER, LEAVE, Log, Rows, Step, with_room
 from topwatch.kernels.scoring import Floats, Ints
 
@@ -66,7 +66,7 @@ def sweep(s: Scores, first: int, last: int, come: int, gone: Floats, found: Ints
             mine = np.int32(mine + (np.int32(ge[i]) & np.int32(not le[i])))
             scores[i] = np.int32(scores[i] + np.int32(up - down))
             reach = np.int32(reach + np.int32(scores[i] >= floor))
-        dominated += mine
+        dominated += long(mine)
         if reach > 0:
             for i in range(len(scores)):
                 if scores[i] >= floor:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf, move
+from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf, long, move
 from topwatch.kernels.lanes import NOT_RANKED, Lanes, cell_of
 from topwatch.kernels.scoring import Ints
 
@@ -24,11 +24,11 @@ CONTENDS = -(2**30)  # the row's score is kept exactly, among the contenders
 class Blocks(NamedTuple):
     """All cells' rows. ``code``, ``slot`` and ``bound`` are pools; ``slot`` and ``bound`` are int32."""
 
-    cell: Ints  # (cells, 4), int32
-    count: Ints  # rows by cell, int32
+    cell: np.ndarray  # (cells, 4), int32
+    count: np.ndarray  # type: ignore[assignment]  # rows by cell, int32; nobody counts in the tuple
     code: Ints
-    slot: Ints
-    bound: Ints
+    slot: np.ndarray
+    bound: np.ndarray
     free: Ints  # by size of block: the first that is free; each names the next in ``slot``
     end: Ints  # one number: where the pools are unused
 
@@ -118,9 +118,9 @@ def _take(b: Blocks, kind: int) -> int:
 
 @inlined
 def _shift(b: Blocks, to: int, start: int, count: int) -> None:
-    move(b.code, np.int64(to), np.int64(start), np.int64(count))
-    move(b.slot, np.int64(to), np.int64(start), np.int64(count))
-    move(b.bound, np.int64(to), np.int64(start), np.int64(count))
+    move(b.code, long(to), long(start), long(count))
+    move(b.slot, long(to), long(start), long(count))
+    move(b.bound, long(to), long(start), long(count))
 
 
 @inlined

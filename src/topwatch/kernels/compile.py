@@ -31,6 +31,9 @@ COMPILED = not numba.config.DISABLE_JIT
 # A zero with a type: a literal one would compile every function that it is passed to once more.
 ZERO = cast(int, np.int64(0))
 
+# To the type of all whole numbers in kernels, from a short one.
+long = cast(Callable[[Any], int], np.int64)
+
 AHEAD = 8  # rows between asking for memory and using it
 
 logger = logging.getLogger("topwatch")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.kernels.blocks import BEGIN, FIRST, SIZE, Blocks
-from topwatch.kernels.compile import ZERO, inlined, kernel, leaf
+from topwatch.kernels.compile import ZERO, inlined, kernel, leaf, long
 from topwatch.kernels.lanes import GUARD, NOT_RANKED, Lanes, beats, cell_of, covers, surely
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Ints
@@ -188,7 +188,7 @@ def _decide(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int,
     found = ZERO
     for i in range(len(codes)):
         if covers(codes[i], code, guard) and not covers(codes[i], sure, guard):
-            found += int(beats(lanes, rows, slot, np.int64(slots[i])))
+            found += int(beats(lanes, rows, slot, long(slots[i])))
     return found
 
 
@@ -202,5 +202,5 @@ def count_all(lanes: Lanes, rows: Rows, codes: Ints, b: Blocks, slots: Ints, wal
         if code != NOT_RANKED:
             put_slabs_in_order(lanes, code, walk)
             _, scores[slots[i]] = count_beside(
-                lanes, rows, b, code, slots[i], np.int64(sums[cell_of(lanes, code)]), ZERO - 1, walk
+                lanes, rows, b, code, slots[i], long(sums[cell_of(lanes, code)]), ZERO - 1, walk
             )

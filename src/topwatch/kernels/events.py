@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.kernels.blocks import BEGIN, FIRST, NO_BOUND, SIZE, Blocks, find, needs, put, take_away, with_space
-from topwatch.kernels.compile import ZERO, inner, kernel, leaf
+from topwatch.kernels.compile import ZERO, inner, kernel, leaf, long
 from topwatch.kernels.contenders import (
     GONE,
     MEMBERS,
@@ -72,8 +72,8 @@ class Course(NamedTuple):
     lanes: Lanes
     codes: Ints  # by slot
     queue: Queue
-    passed: Ints  # by cell, int32: rows that have arrived in cells before it in every column
-    sums: Ints  # by cell, int32: suffix counts
+    passed: np.ndarray  # by cell, int32: rows that have arrived in cells before it in every column
+    sums: np.ndarray  # by cell, int32: suffix counts
     now: Ints
     walk: Walk
     offset: Ints  # room for the search of reference rows
@@ -116,7 +116,7 @@ def later_dominators(g: Course, b: Blocks, c: Contenders, code: int, slot: int) 
     for i in range(c.size[ROWS]):
         ahead = covers(place, (c.code[i] & g.lanes.masks[COORDINATES]) + g.lanes.masks[STEP], guard)
         found -= int(ahead and c.member[i] == 1 and c.seq[i] > seq)
-    return max(ZERO, np.int64(found))
+    return max(ZERO, long(found))
 
 
 @leaf
@@ -204,7 +204,7 @@ def by_reference(g: Course, b: Blocks, code: int, slot: int) -> int:
             looked += b.count[cell] + 1
             for at in range(start, start + b.cell[cell, SIZE]):
                 if covers(code, b.code[at], guard):
-                    r = np.int64(b.slot[at])
+                    r = long(b.slot[at])
                     if r != slot and g.queue.due[r] != NO_EVENT and g.queue.score[r] != NO_BOUND:
                         if bound_of(g, r) < g.now[BAR] and no_worse(g.lanes, g.rows, r, slot):
                             return bound_of(g, r)
@@ -285,15 +285,15 @@ def estimate(g: Course, b: Blocks, s: Contenders, code: int) -> tuple[float, Con
         if s.code[i] & g.lanes.masks[COORDINATES] == mine:
             have += 1
             total += s.score[i]
-    size = np.int64(b.cell[cell, SIZE])
+    size = long(b.cell[cell, SIZE])
     start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
     while have < min(size, g.rules.samples):
         g.now[DRAWN] = (g.now[DRAWN] * 1103515245 + 12345) & 0x7FFFFFFF
         draw = (g.now[DRAWN] >> 8) % size
-        while is_among(g, s, np.int64(b.slot[start + draw])):
+        while is_among(g, s, long(b.slot[start + draw])):
             draw = (draw + 1) % size
         at = start + draw
-        slot = np.int64(b.slot[at])
+        slot = long(b.slot[at])
         s = with_seats(s, 1)
         score = exact_score(g, b, b.code[at], slot)
         join(g.lanes, s, b.code[at], slot, g.rows.seq[slot], score)
@@ -305,7 +305,7 @@ def estimate(g: Course, b: Blocks, s: Contenders, code: int) -> tuple[float, Con
 @leaf
 def arrive(g: Course, b: Blocks, c: Contenders, s: Contenders, code: int, cell: int, slot: int) -> None:
     """Take a ranked row in; it is looked at, at the next judgement."""
-    put(b, cell, code, slot, np.int64(g.passed[cell]))
+    put(b, cell, code, slot, long(g.passed[cell]))
     bump(g.lanes, g.rows, c, code, slot, 1)
     if g.rules.samples > 0:
         bump(g.lanes, g.rows, s, code, slot, 1)
@@ -391,7 +391,7 @@ def examine(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
             bound = min(bound, by_reference(g, b, code, slot))
         if bound >= g.now[BAR] and rules.samples > 0:
             mean, s = estimate(g, b, s, code)
-            bound = min(bound, np.int64(np.ceil(mean)))
+            bound = min(bound, long(np.ceil(mean)))
         if bound < g.now[BAR] and schedule(g, b, c, slot, bound, 1):
             return c, s
     score = exact_score(g, b, code, slot)
@@ -508,7 +508,7 @@ def drive_events(
     if len(slots) > 0:
         c = settle(g, b, c, seeds, told, slots)
     due = np.empty(1024, np.int64)
-    epoch = max(64, np.int64(np.sqrt(np.float64(b.count.sum()))))
+    epoch = max(64, long(np.sqrt(np.float64(b.count.sum()))))
     sums = g.rules.suffix or g.rules.exclude
     i = ZERO
     for j in range(len(step.at) + 1):

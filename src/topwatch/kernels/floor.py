@@ -24,7 +24,7 @@ from topwatch.kernels.blocks import (
     take_away,
     with_space,
 )
-from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf
+from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf, long
 from topwatch.kernels.contenders import (
     GONE,
     MEMBERS,
@@ -59,9 +59,9 @@ class Floor(NamedTuple):
     """What bounds the scores of the rows that are no contenders."""
 
     now: Ints
-    sums: Ints  # by cell, int32: rows in cells not before it when the epoch began
-    drift: Ints  # by cell, int32: what the bounds of its rows have risen by
-    arrived: Ints  # by cell, int32: arrivals of this epoch
+    sums: np.ndarray  # by cell, int32: rows in cells not before it when the epoch began
+    drift: np.ndarray  # by cell, int32: what the bounds of its rows have risen by
+    arrived: np.ndarray  # by cell, int32: arrivals of this epoch
     came: Ints  # codes of this epoch's arrivals; as long as an epoch
     went: Ints  # codes of its expiries
     pivot: Ints  # rows below the floor as codes: what is no better in any column is below it too
@@ -137,9 +137,9 @@ def place_row(g: Ground, b: Blocks, c: Contenders, at: int, cell: int) -> None:
     bound = below_a_pivot(g, code)
     if bound == NO_BOUND:
         limit = f.now[LEVEL] - REST * epoch
-        score, bound = measure(g, b, code, np.int64(b.slot[at]), limit)
+        score, bound = measure(g, b, code, long(b.slot[at]), limit)
         if bound + epoch >= f.now[LEVEL]:
-            slot = np.int64(b.slot[at])
+            slot = long(b.slot[at])
             join(g.lanes, c, code, slot, g.rows.seq[slot], score)
             b.bound[at] = CONTENDS
             return
@@ -158,7 +158,7 @@ def arrive(g: Ground, b: Blocks, c: Contenders, code: int, cell: int, slot: int)
     f.now[LIVE] += 1
     bump(g.lanes, g.rows, c, code, slot, 1)
     if f.sums[cell] + len(f.came) >= f.now[LEVEL]:
-        place_row(g, b, c, np.int64(b.cell[cell, FIRST] + b.cell[cell, BEGIN] + b.cell[cell, SIZE] - 1), cell)
+        place_row(g, b, c, long(b.cell[cell, FIRST] + b.cell[cell, BEGIN] + b.cell[cell, SIZE] - 1), cell)
 
 
 @inlined
@@ -264,7 +264,7 @@ def survey(g: Ground, b: Blocks, c: Contenders) -> Contenders:
                 continue
             if c.size[ROWS] == len(c.code):
                 c = with_seats(c, 1)
-            place_row(g, b, c, np.int64(at), cell)
+            place_row(g, b, c, long(at), cell)
             if c.size[ROWS] > 4 * (f.k + f.slack) + 64:
                 _raise(g, c)
     return c

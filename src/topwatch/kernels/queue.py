@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from topwatch.kernels.compile import leaf
 from topwatch.kernels.scoring import Ints
 
@@ -20,11 +22,11 @@ class Queue(NamedTuple):
     """Events by slot."""
 
     due: Ints
-    score: Ints  # int32: the bound of the row's score when the event was made
+    score: np.ndarray  # int32: the bound of the row's score when the event was made
     made: Ints  # arrivals until then
-    after: Ints  # int32: next in the bucket
-    before: Ints  # int32: previous in the bucket
-    bucket: Ints  # int32: first of each bucket
+    after: np.ndarray  # int32: next in the bucket
+    before: np.ndarray  # int32: previous in the bucket
+    bucket: np.ndarray  # int32: first of each bucket
 
 
 @leaf

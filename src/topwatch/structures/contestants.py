@@ -13,8 +13,9 @@ from topwatch.structures.dominance_grid import DominanceGrid
 
 def empty_contenders(seats: int = 64) -> Contenders:
     """Return a list without rows."""
-    lists = (np.zeros(seats, np.int64) for _ in range(8))
-    return Contenders(*lists, np.zeros((seats, 3), np.int64), np.zeros(3, np.int64))
+    code, sure, slot, seq, score, told, member, shown = (np.zeros(seats, np.int64) for _ in range(8))
+    gone, size = np.zeros((seats, 3), np.int64), np.zeros(3, np.int64)
+    return Contenders(code, sure, slot, seq, score, told, member, shown, gone, size)
 
 
 def ranked_members(c: Contenders) -> tuple[Ints, Floats]:

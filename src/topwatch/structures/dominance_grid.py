@@ -197,4 +197,5 @@ def empty_blocks(cells: int, places: int = 64) -> Blocks:
 
 def new_walk(d: int) -> Walk:
     """Return room for a way through the cells."""
-    return Walk(*(np.zeros(d, np.int64) for _ in range(4)), np.zeros(4, np.int64))
+    order, least, most, at = np.zeros((4, d), np.int64)
+    return Walk(order, least, most, at, np.zeros(4, np.int64))

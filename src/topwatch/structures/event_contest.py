@@ -93,8 +93,9 @@ class EventContest:
 
     def _new_queue(self) -> Queue:
         size = self._window.capacity
-        shorts = (np.full(size, NOBODY, np.int32) for _ in range(3))
-        return Queue(np.full(size, NO_EVENT), np.zeros(size, np.int32), np.zeros(size, np.int64), *shorts)
+        after, before, bucket = (np.full(size, NOBODY, np.int32) for _ in range(3))
+        score, made = np.zeros(size, np.int32), np.zeros(size, np.int64)
+        return Queue(np.full(size, NO_EVENT), score, made, after, before, bucket)
 
     def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
         """Begin anew with these rows; ``told`` are the slots and scores that were last reported."""

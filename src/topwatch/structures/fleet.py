@@ -60,7 +60,7 @@ class Fleet:
         self.table = QueryTable()
         for query in queries:
             self.table.add(query, column_of)
-        self._signs = np.array([-1.0 if query.score.smaller_is_better else 1.0 for query in queries])
+        self._signs = np.array([-1.0 if query.smaller_is_better else 1.0 for query in queries])
         self._columns = len(column_of)
         self._span = Span(rows, span, every)
         k = self.table.arrays.k

@@ -8,7 +8,7 @@ import numpy as np
 
 from topwatch.kernels import scoring as kernels
 from topwatch.kernels.scoring import Queries
-from topwatch.queries import Query, Threshold
+from topwatch.queries import Query, Scored, Threshold
 from topwatch.scoring import Score
 
 _KINDS = {
@@ -28,7 +28,7 @@ class QueryTable:
     """
 
     def __init__(self) -> None:
-        self.queries: list[Query | None] = []
+        self.queries: list[Scored | None] = []
         self.arrays = _empty(0, 1, 1, 0)
         self._code = 0
         self._free: list[int] = []
@@ -47,6 +47,7 @@ class QueryTable:
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Write a query into a free place and return it."""
+        assert isinstance(query, Scored), "a query that ranks rows by a score"
         if self._free:
             place = self._free.pop()
         else:
@@ -66,7 +67,7 @@ class QueryTable:
             array[place] = 0
         self.arrays.floor[place] = np.inf
 
-    def _write(self, place: int, query: Query, column_of: Mapping[str, int]) -> None:
+    def _write(self, place: int, query: Scored, column_of: Mapping[str, int]) -> None:
         a, score = self.arrays, query.score
         n = len(score.columns)
         a.kind[place] = _KINDS[score.kind]

@@ -117,9 +117,9 @@ class FloorContest:
         epoch = max(16, round(1.4 * math.sqrt(self._room)))
         now = np.zeros(8, np.int64)
         now[LEVEL] = NEVER
-        by_cell = (np.zeros(cells, np.int32) for _ in range(3))
-        longs = (np.zeros(size, np.int64) for size in (epoch, epoch, PIVOTS, PIVOTS))
-        return Floor(now, *by_cell, *longs, self._k, self._slack)
+        sums, drift, arrived = (np.zeros(cells, np.int32) for _ in range(3))
+        came, went, pivot, bound = (np.zeros(size, np.int64) for size in (epoch, epoch, PIVOTS, PIVOTS))
+        return Floor(now, sums, drift, arrived, came, went, pivot, bound, self._k, self._slack)
 
     def _ground(self) -> Ground:
         return Ground(self._window.rows(), self._grid.lanes, self._grid.codes, self._floor, self._walk)
