@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from topwatch.kernels.blocks import KIND, KINDS, NO_BLOCK, Blocks, fill, rename, room_of
+from topwatch.kernels.blocks import KIND, KINDS, NO_BLOCK, Blocks, fill, rename
 from topwatch.kernels.counting import Walk
 from topwatch.kernels.lanes import NOT_RANKED, Lanes, encode_all
 from topwatch.kernels.scoring import Floats, Ints
@@ -142,7 +142,7 @@ class DominanceGrid:
         for cell in np.flatnonzero(b.count):
             first, kind, begin, size = b.cell[cell].tolist()
             assert size == b.count[cell]
-            assert begin + size <= room_of(kind)
+            assert begin + size <= (8 << (kind >> 1)) + (kind & 1) * (4 << (kind >> 1))
             slots = b.slot[first + begin : first + begin + size]
             assert np.array_equal(self.codes[slots], b.code[first + begin : first + begin + size])
             assert np.all(np.diff(self._window.seq[slots]) > 0)
