@@ -7,9 +7,19 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from oracle_scores import Score
 
+_last: dict[tuple[bytes, ...], np.ndarray] = {}  # of one call: queries that differ in k ask the same
+
 
 def dominated(columns: Mapping[str, np.ndarray], prefer: Sequence[tuple[str, str]]) -> np.ndarray:
     """For each row, how many others are no better in any column and worse in one."""
+    asked = tuple(part for name, way in prefer for part in (way.encode(), columns[name].tobytes()))
+    if asked not in _last:
+        _last.clear()
+        _last[asked] = _compared(columns, prefer)
+    return _last[asked]
+
+
+def _compared(columns: Mapping[str, np.ndarray], prefer: Sequence[tuple[str, str]]) -> np.ndarray:
     rows = len(next(iter(columns.values())))
     no_worse = np.ones((rows, rows), dtype=bool)
     better = np.zeros((rows, rows), dtype=bool)
