@@ -87,7 +87,8 @@ def test_all_experiments(tmp_path: Path) -> None:
 def test_only_some_experiments(tmp_path: Path) -> None:
     done = run("--scale", "tiny", "--only", "Q, cells", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert {path.stem for path in tmp_path.glob("*.json")} == {"sigmod2006-tiny-Q", "sigmod2006-tiny-cells"}
+    both = {f"{name}-tiny-{part}" for name in ("sigmod2006", "tods2015") for part in ("Q", "cells")}
+    assert {path.stem for path in tmp_path.glob("*.json")} == both
 
 
 def test_dominating(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from topwatch.kernels.pages import PAGE, Arrivals, Pages, append, fill_by_pages,
 from topwatch.kernels.report import Answers, report
 from topwatch.kernels.rows import Log, Rows, with_room
 from topwatch.kernels.runs import Runs
-from topwatch.kernels.scoring import BLOCK, LINEAR, Floats, Ints, Queries, count_run, inside, score_run
+from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, count_run, fused, inside, score_run
 from topwatch.kernels.upkeep import admit, expire
 
 
@@ -162,7 +162,7 @@ def _serve_block(
         if hits == 0 and not due:
             q += 1
             continue
-        if not fresh or (table.kind[q] == LINEAR and table.terms[q] <= 4):
+        if not fresh or fused(table, q):
             score_run(table, q, arrivals.columns, start, out)
         row = here[0]
         j = here[1]

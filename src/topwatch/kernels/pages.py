@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from topwatch.kernels.compile import ZERO, inlined, kernel
 from topwatch.kernels.runs import Runs
-from topwatch.kernels.scoring import LINEAR, Floats, Ints, Queries, count_run, inside, score_run
+from topwatch.kernels.scoring import Floats, Ints, Queries, count_run, fused, inside, score_run
 from topwatch.kernels.select import offer, start_filling
 
 PAGE = 32  # rows
@@ -106,7 +106,7 @@ def let_go(pages: Pages, g: int, page: int, gone: int, count: int) -> None:
 def fill_by_pages(table: Queries, q: int, pages: Pages, g: int, head: int, moment: int, runs: Runs, run: int) -> None:
     """Fill a run with the best ``target`` rows of a group whose ticks are from ``head`` to ``moment``."""
     start_filling(runs, run)
-    fused = table.kind[q] == LINEAR and table.terms[q] <= 4
+    keyless = fused(table, q)
     page = pages.first[g]
     low = pages.gone[g]
     while page >= 0:
@@ -119,7 +119,7 @@ def fill_by_pages(table: Queries, q: int, pages: Pages, g: int, head: int, momen
             columns = pages.values[page]
             out = table.keys[: high - low]
             if count_run(table, q, columns, low, runs.bar[run], out) > 0:
-                if fused:
+                if keyless:
                     score_run(table, q, columns, low, out)
                 for r in range(high - low):
                     if out[r] >= runs.bar[run] and inside(table, q, columns, low + r):
