@@ -83,10 +83,11 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
         ({"id": "null", "time": "", "options": "{route: far}"},
          "options.route: expected 'auto', 'lists' or 'scan', got 'far'"),
         ({"algorithm": "smaa"}, "algorithm: unknown name 'smaa'; accepted are auto, brute, scan, tsl, tma, sma,"
-                                " reserve; did you mean 'sma'?"),
+                                " reserve, sa, ra, pa, sasf,"
+         " sarf, sapf, rasf, rarf, rapf, cpm, snn, bfa, eva, ada, ahba, amsa, floor; did you mean 'sma'?"),
         ({"algorithm": "sma", "window": "latest", "id": "i"},
          "queries[0]: 'sma' cannot serve query 'queries[0]': it needs rows to expire in the order they came, and a"
-         " latest() window has none; brute, tsl, tma, reserve can"),
+         " latest() window has none; brute, tsl, tma, reserve, cpm can"),
         ({"by": "[]"}, "by: expected at least one name, got an empty list"),
         ({"by": "[a, b, a]"}, "by[2]: names 'a' twice"),
         ({"by": "[a, 5]"}, "by[1]: expected the name of a column, or a list of them, got 5"),
