@@ -33,14 +33,14 @@ class Size:
     small: int  # the smaller window
     few: int  # groups
     many: int
-    turns: int  # how often all variants are run, one after the other
+    turns: int  # how often all variants are timed, one after the other
     judged: bool = True
 
 
 SCALES = {
     "tiny": Size(2_000, 3, 2_000, 200, 5, 50, 1, judged=False),
-    "small": Size(1_000_000, 9, 1_000_000, 100_000, 100, 10_000, 2),
-    "paper": Size(1_000_000, 9, 1_000_000, 100_000, 100, 10_000, 5),
+    "small": Size(1_000_000, 25, 1_000_000, 100_000, 100, 10_000, 1),
+    "paper": Size(1_000_000, 25, 1_000_000, 100_000, 100, 10_000, 3),
 }
 
 

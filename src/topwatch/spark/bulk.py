@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from topwatch.errors import DataError
-from topwatch.spark.buckets import bucket_numbers
+from topwatch.spark.buckets import apart, bucket_numbers
 from topwatch.spark.ordering import in_order, squeeze
 from topwatch.spark.pruning import Pruner
 from topwatch.spark.segments import Folder, Segment, pack
@@ -105,16 +103,13 @@ class _Writer:
     def rows(self, table: pa.Table) -> None:
         """Write rows, those of each bucket apart."""
         buckets = len(self._spec.buckets)
+        table = squeeze(table, self._spec.only_order)
         if buckets == 1:
-            self.add(0, ROWS, squeeze(table, self._spec.order))
+            self.add(0, ROWS, table)
             return
-        number = bucket_numbers(table, self._spec.by, buckets)
-        order = np.argsort(number, kind="stable")
-        table = table.take(pa.array(order))
-        bounds = np.searchsorted(number[order], np.arange(buckets + 1)).tolist()
-        for bucket, (a, b) in enumerate(pairwise(bounds)):
-            if b > a:
-                self.add(bucket, ROWS, squeeze(table.slice(a, b - a), self._spec.order))
+        for bucket, rows in enumerate(apart(table, bucket_numbers(table, self._spec.by, buckets), buckets)):
+            if rows.num_rows:
+                self.add(bucket, ROWS, rows)
 
     def add(self, bucket: int, kind: int, table: pa.Table) -> None:
         """Write a piece."""
@@ -123,7 +118,7 @@ class _Writer:
             return
         if self._segment is None:
             self._segment = self._folder.create(self._batch)
-        part = self._segment.add(pack(table), table.num_rows)
+        part = self._segment.add_table(table)
         self._line(bucket, kind, segment=part.segment, start=part.start, size=part.size, rows=part.rows)
 
     def carry(self, kind: int, table: pa.Table, rows: int, bucket: int = 0) -> None:

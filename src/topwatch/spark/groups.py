@@ -13,6 +13,7 @@ from topwatch.monitor import Monitor
 from topwatch.queries import Nearest, TopK
 from topwatch.spark.emitting import Emitter, Key
 from topwatch.spark.packing import load_arrays, save_arrays
+from topwatch.spark.pruning import columns_of
 from topwatch.spark.spec import Spec
 from topwatch.spark.status import Answer
 from topwatch.structures.fleet import Fleet, FleetIds
@@ -162,19 +163,17 @@ class FleetGroups:
                 late, table = table.filter(pa.array(behind)), table.filter(pa.array(~behind))
                 group, times = group[~behind], times[~behind]
             np.maximum.at(self._now, group, times)
-        columns = np.empty((len(self._spec.columns), group.size))
-        for place, name in enumerate(self._spec.columns):
-            columns[place] = table.column(name).to_numpy()
+        columns = columns_of(table, self._spec)
         timed = isinstance(self._spec.window, LastTime)
         first = self._fleet.tick + 1
         order, found = self._fleet.push(group, columns, times if timed else np.empty(0, np.int64))
-        self._ids.write(first, table.column(self._spec.id).combine_chunks().take(pa.array(order)))
+        self._ids.write_in_order(first, table.column(self._spec.id).combine_chunks(), order)
         names = [str(query.name) for query in self._spec.queries]
         ids = self._ids.read(found.tick) if found.at.size else None
         self._ids.tidy(self._fleet)
         if ids is None:
             return pa.table({}), late
-        self._changed = np.unique(found.group)[:FEW].tolist()
+        self._changed = list(dict.fromkeys(found.group[:SHOWN].tolist()))[:FEW]
         changes = Changes(names, found.at, found.query, found.op, ids, found.score, found.tick)
         return self._emitter.emit_all(self._table, found.group, changes), late
 

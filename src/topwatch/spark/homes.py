@@ -21,6 +21,8 @@ CLEANED = "cleaned.json"  # which micro-batch has removed orphans last
 class Home(Protocol):
     """Keeps the segments of one bucket."""
 
+    parallel: bool  # whether many can be read at once
+
     def put(self, batch: int, data: pa.Buffer, rows: int = 0) -> Part:
         """Keep bytes; return where they are."""
 
@@ -41,6 +43,8 @@ class FolderHome:
     wrote is an orphan: of an attempt that failed, or of a version that cannot come back. In every eighth micro-batch
     the first bucket to come to it removes them.
     """
+
+    parallel = True
 
     def __init__(self, folder: Folder, bucket: int, buckets: tuple[int, ...], every: int = 8) -> None:
         self._folder = folder
@@ -85,6 +89,8 @@ class FolderHome:
 
 class StoreHome:
     """Segments as values in the state store, in pieces. Slower than a folder, and as safe."""
+
+    parallel = False
 
     def __init__(self, pieces: Any) -> None:
         self._pieces = pieces  # a map state: (name, piece number) to bytes

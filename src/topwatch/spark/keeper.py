@@ -9,6 +9,7 @@ the same machine than the one before it sends its references there (:mod:`topwat
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from topwatch.spark.spec import Spec
 
 REPLAY = 4  # how many times as many rows as the state has may be replayed at a restart
 LEAST_REPLAY = 1 << 20
+READERS = 4  # threads that read segments
 MANY = 256  # micro-batches in the log; with more of them, a snapshot costs less than their names
 
 Reference = dict[str, Any]
@@ -155,7 +157,10 @@ class Keeper:
         return bucket if token == manifest.token else None
 
     def _read(self, parts: list[Part]) -> list[pa.Table]:
-        return [unpack(self._home.get(part)) for part in parts]
+        if len(parts) < 2 or not self._home.parallel:
+            return [unpack(self._home.get(part)) for part in parts]
+        with ThreadPoolExecutor(READERS) as readers:
+            return list(readers.map(lambda part: unpack(self._home.get(part)), parts))
 
     def _bytes(self, line: Reference) -> Any:
         return line["data"] if line["segment"] is None else self._home.get(_part(line))

@@ -20,11 +20,14 @@ from collections.abc import Callable
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
+import pyarrow as pa
+
 from topwatch.errors import DataError
 from topwatch.spark.keeper import Done, Keeper, Task
 from topwatch.spark.manifest import Manifest
 from topwatch.spark.segments import pack, unpack
 
+ROWS = 1 << 16  # rows of a result that are sent at once: memory of this size is used again
 PATIENCE = 600.0  # seconds
 OLD = 7 * 24 * 3600.0  # seconds after which a notice of nobody is removed
 
@@ -70,7 +73,8 @@ def _ask(name: str, token: str, task: Task) -> Done | None:
                 raise DataError(answer["error"])
             if "state" not in answer:
                 return None
-            found = unpack(wire.recv_bytes())
+            parts = [unpack(wire.recv_bytes()) for _ in range(answer["parts"])]
+            found = pa.concat_tables(parts) if parts else pa.table({})
     except (OSError, EOFError, ValueError, KeyError):
         return None
     return Done(answer["state"].encode(), found, answer["next_time"])
@@ -129,9 +133,11 @@ def _serve(wire: Connection[Any, Any]) -> None:
             wire.send_bytes(json.dumps({"error": str(error)}).encode())
             return
         _tell(asked["name"], keeper, Manifest.from_bytes(done.state).token)
-        answer = {"state": done.state.decode(), "next_time": done.next_time}
+        parts = done.found.to_batches(ROWS)
+        answer = {"state": done.state.decode(), "next_time": done.next_time, "parts": len(parts)}
         wire.send_bytes(json.dumps(answer).encode())
-        wire.send_bytes(pack(done.found))
+        for part in parts:
+            wire.send_bytes(pack(pa.table(part)))
 
 
 def _folder() -> str:

@@ -17,6 +17,8 @@ from topwatch.spark.segments import Folder
 from topwatch.spark.spec import Spec
 from topwatch.spark.worker import settle
 
+ROWS = 1 << 16  # rows of a result that are handed on at once
+
 
 class Watching(StatefulProcessor):
     """The processor for ``transformWithStateInPandas``: one state group is one bucket."""
@@ -64,8 +66,8 @@ class Watching(StatefulProcessor):
             self._kept.update((done.kept,))
         if self._spec.watermark:
             self._wake(done.next_time)
-        if done.found.num_rows:
-            yield in_pandas(done.found)
+        for part in done.found.to_batches(ROWS):  # in pieces: Spark reads one while the next is made
+            yield in_pandas(pa.table(part))
 
     def _wake(self, time: int | None) -> None:
         """Be called again when the watermark has passed the first row that waits."""
@@ -77,7 +79,8 @@ class Watching(StatefulProcessor):
 
 def _bytes(state: Any) -> bytes | None:
     """Return what a value of the state store holds."""
-    return bytes(state.get()[0]) if state is not None and state.exists() else None
+    held = state.get() if state is not None else None
+    return bytes(held[0]) if held is not None else None
 
 
 def here() -> tuple[str, int]:

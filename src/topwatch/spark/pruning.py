@@ -112,7 +112,10 @@ def columns_of(table: pa.Table, spec: Spec) -> np.ndarray:
     """Return what the queries read as an array (columns, rows)."""
     columns = np.empty((len(spec.columns), table.num_rows))
     for place, name in enumerate(spec.columns):
-        columns[place] = table.column(name).to_numpy()
+        start = 0
+        for chunk in table.column(name).chunks:  # at once, it would be copied twice
+            columns[place, start : start + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
+            start += len(chunk)
     return columns
 
 

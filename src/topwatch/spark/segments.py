@@ -4,8 +4,8 @@ A segment is a row of *parts*, each an Arrow stream behind a short header, so th
 Its name is new for every attempt, so that a task that is tried again never writes over what another one reads; which
 segments count is decided by the manifest in Spark's state store alone.
 
-Any file system that Arrow knows will do. On a local one the bytes are synced to disk before the name is handed on, and
-read by mapping the file into memory.
+Any file system that Arrow knows will do. On a local one parts begin at pages, go straight to the disk and back
+(:mod:`topwatch.spark.direct`), and are synced before the name is handed on.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from __future__ import annotations
 import os
 import struct
 import uuid
-import zlib
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import xxhash
 
 from topwatch.errors import DataError
+from topwatch.spark import direct
 
-MAGIC = b"topseg\x02\x00"
-HEADER = len(MAGIC) + 12  # magic, checksum, length
+MAGIC = b"topseg\x03\x00"
+HEADER = 64  # magic, checksum, length, and nothing: the bytes behind it begin where Arrow likes them to
+CHUNK = 8 << 20  # bytes that are written at once
 SUFFIX = ".seg"
+_CHECK = struct.Struct("<QQ")  # checksum, length
 
 
 class Part(NamedTuple):
@@ -58,8 +61,7 @@ class Folder:
         system, root = open_folder(self.uri)
         try:
             if isinstance(system, pafs.LocalFileSystem):
-                whole = pa.memory_map(os.path.join(root, name)).read_buffer()
-                found = whole.slice(part.start, HEADER + part.size) if whole.size >= part.start else whole.slice(0, 0)
+                found = direct.read(os.path.join(root, name), part.start, HEADER + part.size)
             else:
                 with system.open_input_file(f"{root}/{name}") as file:
                     file.seek(part.start)
@@ -72,7 +74,7 @@ class Folder:
         if found.size >= len(MAGIC) and found.slice(0, len(MAGIC)).to_pybytes() != MAGIC:
             raise DataError(f"segments: {name} in {self.uri} is no segment, or one of another version of topwatch")
         data = found.slice(min(HEADER, found.size))
-        if data.size != part.size or _checked(data) != struct.unpack("<IQ", found.slice(len(MAGIC), 12)):
+        if data.size != part.size or _checked(data) != _CHECK.unpack(found.slice(len(MAGIC), _CHECK.size)):
             raise DataError(
                 f"segments: {name} in {self.uri} is damaged: its checksum does not match."
                 " Put a good copy in its place, or start with a new checkpoint"
@@ -102,37 +104,70 @@ class Segment:
         self._name = name
         self._end = 0
         system, self._root = open_folder(folder.uri)
-        self._local = isinstance(system, pafs.LocalFileSystem)
-        self._file: Any
-        if self._local:
+        self._writer: direct.Writer | None = None
+        self._stream: Any = None
+        if isinstance(system, pafs.LocalFileSystem):
             os.makedirs(self._root, exist_ok=True)
-            self._file = open(os.path.join(self._root, name), "xb", buffering=0)  # noqa: SIM115 - closed by close
+            self._writer = direct.Writer(os.path.join(self._root, name))
         else:
             system.create_dir(self._root, recursive=True)
-            self._file = system.open_output_stream(f"{self._root}/{name}")
+            self._stream = system.open_output_stream(f"{self._root}/{name}")
 
-    def add(self, data: Any, rows: int = 0) -> Part:
+    def add(self, data: pa.Buffer, rows: int = 0) -> Part:
         """Write bytes behind the others; return where they are."""
-        buffer = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
-        self._file.write(MAGIC + struct.pack("<IQ", *_checked(buffer)))
-        view = memoryview(buffer)
-        while view:  # a raw file may take less than it is given
-            view = view[self._file.write(view) or len(view) :]
-        part = Part(self._name, self._end, buffer.size, rows)
-        self._end += HEADER + buffer.size
+        header = _header(data)
+        if self._writer is None:
+            self._stream.write(header)
+            self._stream.write(data)
+            return self._part(data.size, rows, HEADER + data.size)
+        block = direct.BLOCKS.take(min(CHUNK, HEADER + data.size + direct.PAGE))
+        block.memory[:HEADER] = header
+        view, done, place = memoryview(data), 0, HEADER
+        while True:
+            some = min(data.size - done, CHUNK - place)
+            block.memory[place : place + some] = view[done : done + some]
+            self._writer.write(block, place + some)
+            done, place = done + some, 0
+            if done == data.size:
+                break
+        direct.BLOCKS.give(block)
+        return self._part(data.size, rows)
+
+    def add_table(self, table: pa.Table) -> Part:
+        """Write rows behind the others; return where they are."""
+        if self._writer is None:
+            return self.add(pack(table), table.num_rows)
+        size = packed_size(table)
+        block = direct.BLOCKS.take(HEADER + size + direct.PAGE)
+        with memoryview(block.memory) as view:
+            buffer = pa.py_buffer(view[HEADER : HEADER + size])
+            pack_into(buffer, table)
+            block.memory[:HEADER] = _header(buffer)
+            del buffer
+        self._writer.write(block, HEADER + size)
+        direct.BLOCKS.give(block)
+        return self._part(size, table.num_rows)
+
+    def _part(self, size: int, rows: int, taken: int | None = None) -> Part:
+        part = Part(self._name, self._end, size, rows)
+        self._end += taken if taken is not None else -(-(HEADER + size) // direct.PAGE) * direct.PAGE
         return part
 
     def close(self) -> None:
         """Make the bytes safe."""
-        if self._local:
-            os.fsync(self._file.fileno())
-        self._file.close()
-        if self._local:
-            _sync_folder(self._root)
+        if self._writer is None:
+            self._stream.close()
+            return
+        self._writer.close()
+        _sync_folder(self._root)
+
+
+def _header(data: pa.Buffer) -> bytes:
+    return (MAGIC + _CHECK.pack(*_checked(data))).ljust(HEADER, b"\0")
 
 
 def _checked(data: Any) -> tuple[int, int]:
-    return zlib.crc32(data), data.size
+    return xxhash.xxh3_64_intdigest(data), data.size
 
 
 def batch_of(name: str) -> int:
@@ -142,14 +177,24 @@ def batch_of(name: str) -> int:
 
 def pack(table: pa.Table) -> pa.Buffer:
     """Write a table as an Arrow stream."""
+    # Of the right size at once: a buffer that grows is copied again and again.
+    buffer = pa.allocate_buffer(packed_size(table))
+    pack_into(buffer, table)
+    return buffer
+
+
+def packed_size(table: pa.Table) -> int:
+    """Return how many bytes a table has as an Arrow stream."""
     measure = pa.MockOutputStream()
     with pa.ipc.new_stream(measure, table.schema) as writer:
         writer.write_table(table)
-    # Of the right size at once: a buffer that grows is copied again and again.
-    buffer = pa.allocate_buffer(measure.size())
+    return int(measure.size())
+
+
+def pack_into(buffer: pa.Buffer, table: pa.Table) -> None:
+    """Write a table as an Arrow stream into memory of its size."""
     with pa.ipc.new_stream(pa.FixedSizeBufferWriter(buffer), table.schema) as writer:
         writer.write_table(table)
-    return buffer
 
 
 def unpack(data: Any) -> pa.Table:

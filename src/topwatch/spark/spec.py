@@ -94,3 +94,9 @@ class Spec:
         """Return the columns that travel: groups, id, time, order and scores, each once."""
         named = [*self.by, self.id, *([self.time] if self.time else []), *self.order, *self.columns]
         return list(dict.fromkeys(named))
+
+    @property
+    def only_order(self) -> list[str]:
+        """Return the columns that say in which order rows came, and nothing else."""
+        needed = {*self.by, self.id, self.time, *self.columns}
+        return [name for name in self.order if name not in needed]

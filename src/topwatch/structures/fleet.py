@@ -23,6 +23,7 @@ from topwatch.structures.ids import ArrowIds, Values
 from topwatch.structures.table import QueryTable
 
 _NONE = np.empty(0, np.int64)
+LOG = 1 << 22  # lines of the log that are kept from push to push
 _NO_TIMES = np.empty((0, PAGE), np.int64)
 
 
@@ -81,6 +82,7 @@ class Fleet:
         self.runs, self.answers = self._new_runs(0)
         # Rows are known by their ticks: a place in an imagined window that has one for each.
         self._rows = Rows(np.empty((0, 0)), _NONE, _NONE, _NONE, True, -1)
+        self._log = Log(np.empty((1024, 4), np.int64), np.empty(1024), np.zeros(1, np.int64))
 
     def push(self, group: Ints, columns: Floats, time: Ints, at: Ints = _NONE) -> tuple[Ints, Reported]:
         """Take in rows, each of a group; return the order in which they got their ticks, and what changed.
@@ -91,7 +93,7 @@ class Fleet:
         self._admit(int(group.max()) + 1 if group.size else 0)
         order, found, start, columns, time = by_group(group, self.groups, columns, time)
         self._make_room(found, np.diff(start))
-        log = Log(np.empty((1024, 4), np.int64), np.empty(1024), np.zeros(1, np.int64))
+        log = Log(self._log.what, self._log.key, np.zeros(1, np.int64))
         log, ends = drive_all(
             self.pages,
             Arrivals(found, start, columns, self.tick + 1, time, at),
@@ -103,14 +105,17 @@ class Fleet:
             log,
         )
         self.tick += order.size
-        return order, self._reported(log, found, ends)
+        reported = self._reported(log, found, ends)
+        if len(log.key) <= LOG:
+            self._log = log  # memory that is used again need not be cleared
+        return order, reported
 
     def _reported(self, log: Log, group: Ints, ends: Ints) -> Reported:
         n = int(log.size[0])
         what = log.what[:n]
-        query = what[:, 1]
+        at, query, op, tick = (np.ascontiguousarray(what[:, column]) for column in range(4))
         groups = np.repeat(group, np.diff(ends, prepend=0))
-        return Reported(groups, what[:, 0], query, what[:, 2], what[:, 3], log.key[:n] * self._signs[query])
+        return Reported(groups, at, query, op, tick, log.key[:n] * self._signs[query])
 
     def live(self) -> int:
         """How many rows the windows hold."""
@@ -295,6 +300,15 @@ class FleetIds:
     def write(self, first: int, ids: Values) -> None:
         """Note the ids of rows from tick ``first`` on."""
         self.kept.write(ids, first, ids)
+
+    def write_in_order(self, first: int, ids: Values, order: Ints) -> None:
+        """Note the ids of rows from tick ``first`` on, which have got their ticks in another order."""
+        import pyarrow as pa
+
+        if str(ids.type) == "int64" and not ids.null_count:
+            self.write(first, pa.array(ids.to_numpy()[order]))
+        else:
+            self.write(first, ids.take(pa.array(order)))
 
     def read(self, ticks: Ints) -> Any:
         """Return the ids of rows."""

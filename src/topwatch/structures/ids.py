@@ -96,11 +96,17 @@ class ArrowIds:
         number = np.searchsorted(starts, ticks, side="right").astype(np.int16) - 1  # short numbers sort fast
         order = np.argsort(number, kind="stable")
         bounds = np.searchsorted(number[order], np.arange(len(starts) + 1))
+        numbers = np.empty(order.size, np.int64) if all(map(_is_whole, self._chunks)) else None
         parts = []
         for i in np.flatnonzero(np.diff(bounds)):
-            mine, known = ticks[order[bounds[i] : bounds[i + 1]]], self._ticks[i]
-            places = mine - known.start if isinstance(known, range) else np.searchsorted(known, mine)
-            parts.append(self._chunks[i].take(pa.array(places)))
+            mine, known = order[bounds[i] : bounds[i + 1]], self._ticks[i]
+            places = ticks[mine] - known.start if isinstance(known, range) else np.searchsorted(known, ticks[mine])
+            if numbers is not None:
+                numbers[mine] = self._chunks[i].to_numpy()[places]
+            else:
+                parts.append(self._chunks[i].take(pa.array(places)))
+        if numbers is not None:
+            return pa.array(numbers)
         if len(parts) == 1:
             return parts[0]
         back = np.empty(order.size, np.int64)
@@ -152,3 +158,8 @@ def ids_for(values: Values, slots: int, ring: bool) -> Ids:
     if values is None:
         return OrdinalIds()
     return NumberIds(values.dtype, slots, ring) if isinstance(values, np.ndarray) else ArrowIds()
+
+
+def _is_whole(chunk: pa.Array) -> bool:
+    """Tell whether ids are plain numbers, of which NumPy picks some faster than Arrow."""
+    return str(chunk.type) == "int64" and not chunk.null_count

@@ -1,0 +1,47 @@
+"""Rows apart by bucket: numbers of buckets from keys, and columns of eight bytes to where their buckets lie."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topwatch.kernels.compile import ZERO, inlined, kernel
+from topwatch.kernels.scoring import Ints
+
+
+@inlined
+def mixed(value: np.uint64) -> np.uint64:
+    """Spread a value over all bits (the finaliser of SplitMix64)."""
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+@kernel
+def number_keys(keys: np.ndarray, buckets: int, out: np.ndarray) -> None:
+    """Write the number of each key's bucket, for keys of one whole number."""
+    for i in range(len(keys)):
+        out[i] = mixed(mixed(keys[i])) % np.uint64(buckets)
+
+
+@kernel
+def places_of(number: np.ndarray, buckets: int) -> tuple[Ints, Ints]:
+    """Return where each row goes, those of a bucket together and in order, and where buckets begin."""
+    start = np.zeros(buckets + 1, np.int64)
+    for i in range(len(number)):
+        start[number[i] + 1] += 1
+    for b in range(buckets):
+        start[b + 1] += start[b]
+    next_place = start.copy()
+    place = np.empty(len(number), np.int64)
+    for i in range(len(number)):
+        b = number[i]
+        place[i] = next_place[b]
+        next_place[b] += 1
+    return place, start
+
+
+@kernel
+def scatter(values: np.ndarray, place: Ints, first: int, out: np.ndarray) -> None:
+    """Write values from row ``first`` on to their places."""
+    for i in range(ZERO, len(values)):
+        out[place[first + i]] = values[i]

@@ -1,0 +1,115 @@
+"""Files past the page cache: what is written is read back, whatever its length, and memory is used again."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from topwatch.errors import DataError
+from topwatch.spark import direct, segments
+from topwatch.spark.segments import CHUNK, Folder, Part, unpack
+
+LENGTHS = (0, 1, direct.PAGE - segments.HEADER, direct.PAGE, CHUNK - segments.HEADER, CHUNK + 1)
+
+
+def bytes_of(size: int) -> bytes:
+    return np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes()
+
+
+def test_parts_of_any_length_come_back(tmp_path):
+    folder = Folder(str(tmp_path))
+    segment = folder.create(0)
+    parts = [segment.add(pa.py_buffer(bytes_of(size)), size) for size in LENGTHS]
+    table = pa.table({"x": np.arange(70_000), "name": ["é"] * 70_000})
+    rows = segment.add_table(table)
+    segment.close()
+    for size, part in zip(LENGTHS, parts, strict=True):
+        assert folder.read(part).to_pybytes() == bytes_of(size)
+    assert unpack(folder.read(rows)).equals(table)
+
+
+def test_a_cut_or_changed_file_is_refused(tmp_path):
+    folder = Folder(str(tmp_path))
+    segment = folder.create(0)
+    part = segment.add(pa.py_buffer(bytes_of(10_000)))
+    segment.close()
+    path = tmp_path / part.segment
+    whole = path.read_bytes()
+    for place in (segments.HEADER, segments.HEADER + 9_999, 8, 16):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(DataError, match="damaged"):
+            folder.read(part)
+    path.write_bytes(b"x" + whole[1:])
+    with pytest.raises(DataError, match="another version"):
+        folder.read(part)
+    for length in (0, 5, 70, 4096, 9_000):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DataError, match="damaged"):
+            folder.read(part)
+    with pytest.raises(DataError, match="damaged"):
+        folder.read(Part(part.segment, 1 << 20, 10, 0))
+
+
+def test_a_file_system_without_it_is_used_as_it_is(tmp_path, monkeypatch):
+    kind = direct._DIRECT
+    opened = os.open
+
+    def refusing(path, flags, mode=0o777):
+        if kind and flags & kind:
+            raise OSError(errno.EINVAL, "no")
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr(direct.os, "open", refusing)
+    folder = Folder(str(tmp_path))
+    segment = folder.create(0)
+    part = segment.add(pa.py_buffer(bytes_of(5_000)))
+    segment.close()
+    assert folder.read(part).to_pybytes() == bytes_of(5_000)
+
+
+def test_a_disk_that_refuses_the_first_page_is_used_through_the_cache(tmp_path, monkeypatch):
+    wrote, refused = os.write, []
+
+    def refusing(file, data):
+        if not refused:
+            refused.append(file)
+            raise OSError(errno.EINVAL, "no")
+        return wrote(file, data)
+
+    monkeypatch.setattr(direct.os, "write", refusing)
+    folder = Folder(str(tmp_path))
+    segment = folder.create(0)
+    part = segment.add(pa.py_buffer(bytes_of(5_000)))
+    segment.close()
+    assert refused
+    assert folder.read(part).to_pybytes() == bytes_of(5_000)
+
+
+def test_memory_is_used_again_only_when_nobody_looks_at_it(tmp_path):
+    folder = Folder(str(tmp_path))
+    segment = folder.create(0)
+    parts = [segment.add(pa.py_buffer(bytes_of(200_000 + i))) for i in range(3)]
+    segment.close()
+    first = folder.read(parts[0])
+    second = folder.read(parts[1])
+    assert first.address != second.address
+    assert first.to_pybytes() == bytes_of(200_000)
+    place = first.slice(5)
+    del first
+    third = folder.read(parts[2])
+    assert place.to_pybytes() == bytes_of(200_000)[5:]
+    seen = {third.address, second.address}
+    del second, third, place
+    assert folder.read(parts[1]).address in seen or folder.read(parts[2]).address in seen
+
+
+def test_idle_memory_is_bounded():
+    blocks = direct.Blocks(most=1 << 20)
+    held = [blocks.take(1 << 19) for _ in range(4)]
+    for block in held:
+        blocks.give(block)
+    assert sum(map(len, blocks._idle)) <= 1 << 20
