@@ -35,8 +35,8 @@ class Intake:
     time_kind: str | None = None
     now: float | None = None
 
-    def read(self, batch: Any) -> batches.Batch:
-        """Read a batch; nothing is remembered when it is refused."""
+    def read(self, batch: Any, ordered: bool = True) -> batches.Batch:
+        """Read a batch, whose times may have to be in order; nothing is remembered when it is refused."""
         needed = {column: query for column, query in self.columns.items() if query}
         read = batches.read(batch, needed, self.id, self.time)
         if len(needed) < len(self.columns):
@@ -48,10 +48,18 @@ class Intake:
         id_kind = None if read.ids is None else self._same_ids(read.ids, f"batch: id column {self.id!r}")
         if read.times is not None and read.time_kind is not None:
             self._same_times(read.time_kind, f"batch: time column {self.time!r}")
-            self._not_back(read.times, read.time_kind)
-            self.time_kind, self.now = read.time_kind, read.times[-1].item()
+            if ordered:
+                self._not_back(read.times, read.time_kind)
+                self.now = read.times[-1].item()
+            self.time_kind = read.time_kind
         self.id_kind = id_kind
         return read
+
+    def released(self, batch: batches.Batch) -> batches.Batch:
+        """Note the time of rows that have waited and go on."""
+        if batch.rows and batch.times is not None:
+            self.now = batch.times[-1].item()
+        return batch
 
     def moment(self, time: Any) -> float:
         """Read the time to which ``advance`` moves on."""

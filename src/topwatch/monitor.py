@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from topwatch import plan
+from topwatch.asking import as_list, checked_emit, checked_lateness, checked_window, column_name
+from topwatch.batches import Batch
 from topwatch.changes import Changes, Entry, join
 from topwatch.errors import QueryError, nearest_name
 from topwatch.firsts import Firsts
@@ -19,6 +21,7 @@ from topwatch.intake import Intake, count_skipped
 from topwatch.queries import KINDS, Query, Threshold
 from topwatch.reasons import Why, explain_row
 from topwatch.roll import Roll, Served
+from topwatch.waiting import Waiting
 from topwatch.windows import LastRows, LastTime, Latest, Window, duration
 
 if TYPE_CHECKING:
@@ -46,6 +49,9 @@ class Monitor:
         Names of the id and time columns. With ``id=None`` rows are called by their ordinals.
     emit : {"changes", "first"}
         All changes, or of each row only when it first becomes an answer of a query.
+    lateness : str or timedelta, optional
+        For how long rows wait for others that belong before them; answers are as of that long ago. Rows that come later
+        still are counted and dropped. Without it, times may not decrease.
     **options
         Options of the algorithm, such as ``cells=12``.
 
@@ -69,15 +75,18 @@ class Monitor:
         id: str | None = "id",
         time: str | None = None,
         emit: str = "changes",
+        lateness: str | datetime.timedelta | None = None,
         **options: Any,
     ) -> None:
         plan.check_algorithm(algorithm, options)
-        listed = [queries] if isinstance(queries, KINDS) else _as_list(queries)
-        self._window, self._algorithm, self._options = _checked_window(window, id, time), algorithm, options
+        listed = [queries] if isinstance(queries, KINDS) else as_list(queries)
+        self._window, self._algorithm, self._options = checked_window(window, id, time), algorithm, options
         plan.check_window(self._window, options)
-        self._emit = _checked_emit(emit, self._window)
+        self._emit = checked_emit(emit, self._window)
         self._firsts = Firsts() if emit == "first" else None
-        self._intake = Intake(_column_name("id", id), _column_name("time", time))
+        span = checked_lateness(lateness, self._window, time)
+        self._waiting = Waiting(span) if span is not None else None
+        self._intake = Intake(column_name("id", id), column_name("time", time))
         self._every = every
         self._engines: dict[plan.Group, Engine] = {}
         self._served: dict[str, Served] = {}
@@ -98,7 +107,12 @@ class Monitor:
 
     def push(self, batch: Any) -> Changes:
         """Take in a batch of rows and return the changes. A batch that is refused changes nothing."""
-        read = self._intake.read(batch)
+        read = self._intake.read(batch, ordered=self._waiting is None)
+        if self._waiting is not None and read.rows:
+            read = self._intake.released(self._waiting.take(read, self._intake.unit()))
+        return self._push(read)
+
+    def _push(self, read: Batch) -> Changes:
         if read.rows == 0:
             return join(self._roll.names, [])
         if read.times is not None:
@@ -108,10 +122,14 @@ class Monitor:
         return self._take(self._feed.push(read.rows, read.columns, read.ids, read.times, self._moved))
 
     def advance(self, time: Any) -> Changes:
-        """Let event time move on without a row."""
+        """Let event time move on without a row; rows that wait up to then go on, and none may come before it."""
         now = self._intake.moment(time)
         self._feed.measure(self._intake.unit())
-        return self._take(self._feed.advance(now, judge=self._every == 1))
+        parts = []
+        if self._waiting is not None:
+            held = self._waiting.pass_to(now)
+            parts += [self._push(held)] if held is not None else []
+        return join(self._roll.names, [*parts, self._take(self._feed.advance(now, judge=self._every == 1))])
 
     def delete(self, ids: Any) -> Changes:
         """Remove rows by id from a ``latest()`` window."""
@@ -188,7 +206,8 @@ class Monitor:
     def stats(self) -> dict[str, int]:
         """Return counters since the start.
 
-        ``rows`` seen, ``live`` rows, ``queries``, ``judgements``, ``changes``, ``skipped`` rows, ``unknown_deletes``;
+        ``rows`` seen, ``live`` rows, ``late`` ones that were dropped, those ``waiting`` for others, ``queries``,
+        ``judgements``, ``changes``, ``skipped`` rows, ``unknown_deletes``;
         ``scores`` computed and ``pruned``, the pairs of a row and a query that were never scored; ``kept`` rows over
         all queries, ``recomputations`` from scratch, ``switches`` between PA and RAPF, ``influence`` list entries,
         ``bytes`` of state.
@@ -202,6 +221,8 @@ class Monitor:
         return {
             "rows": self._feed.end,
             "live": self._feed.live(),
+            "late": self._waiting.late if self._waiting is not None else 0,
+            "waiting": len(self._waiting) if self._waiting is not None else 0,
             "queries": len(self._served),
             **counts,
             **totals,
@@ -377,37 +398,3 @@ class Monitor:
         self._feed._check()
         for engine in self._engines.values():
             engine._check()
-
-
-def _as_list(queries: Any) -> list[Query]:
-    if isinstance(queries, str) or not isinstance(queries, Iterable):
-        raise QueryError(f"queries: expected a query such as TopK(...) or a list of them, got {queries!r}")
-    listed = list(queries)
-    for query in listed:
-        if not isinstance(query, KINDS):
-            raise QueryError(f"queries: expected queries such as TopK(...), got {query!r}")
-    return listed
-
-
-def _checked_window(window: Any, id: str | None, time: str | None) -> Window:
-    if not isinstance(window, LastRows | LastTime | Latest):
-        raise QueryError(f"window: expected last(n), last('10 minutes') or latest(), got {window!r}")
-    if isinstance(window, LastTime) and time is None:
-        raise QueryError(f"window: {window} needs time=, the name of the time column")
-    if isinstance(window, Latest) and id is None:
-        raise QueryError("window: latest() needs id=, the name of the id column")
-    return window
-
-
-def _checked_emit(emit: Any, window: Window) -> str:
-    if emit not in ("changes", "first"):
-        raise QueryError(f"emit: expected 'changes' or 'first', got {emit!r}")
-    if emit == "first" and isinstance(window, Latest):
-        raise QueryError("emit: 'first' needs a window of rows that are never replaced; latest() has only 'changes'")
-    return str(emit)
-
-
-def _column_name(field: str, name: Any) -> str | None:
-    if name is not None and (not isinstance(name, str) or not name):
-        raise QueryError(f"{field}: expected the name of a column or None, got {name!r}")
-    return name

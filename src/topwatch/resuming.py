@@ -10,6 +10,7 @@ import numpy as np
 
 from topwatch import snapshots
 from topwatch.intake import Intake
+from topwatch.waiting import Waiting
 from topwatch.windows import duration
 
 if TYPE_CHECKING:
@@ -32,8 +33,12 @@ def save(monitor: Monitor) -> bytes:
         arrays |= {f"engine {i} {name}": array for name, array in engine.save().items()}
     if monitor._firsts is not None:
         arrays |= monitor._firsts.save([served.number for served in monitor._served.values()])
-    if "ids" in arrays:
-        arrays["ids"] = snapshots.ids_to_array(arrays["ids"])
+    if monitor._waiting is not None:
+        header["waiting"], held = monitor._waiting.save()
+        arrays |= held
+    for name in ("ids", "waiting ids"):
+        if name in arrays:
+            arrays[name] = snapshots.ids_to_array(arrays[name])
     every = monitor._every
     header |= {
         "queries": [{**snapshots.describe_query(s.query), "name": s.name} for s in monitor._served.values()],
@@ -68,10 +73,12 @@ def resume(kind: type[Monitor], blob: bytes) -> Monitor:
     monitor._feed = monitor._make_feed()
     monitor._feed.measure(monitor._intake.unit())
     monitor._counts = dict(header["counts"])
-    if "ids" in arrays:
-        arrays["ids"] = snapshots.ids_from_array(
-            arrays["ids"], monitor._intake.id_kind not in ("int64", "uint64", "float64")
-        )
+    in_arrow = monitor._intake.id_kind not in ("int64", "uint64", "float64")
+    for name in ("ids", "waiting ids"):
+        if name in arrays:
+            arrays[name] = snapshots.ids_from_array(arrays[name], in_arrow)
+    if header.get("waiting") is not None:
+        monitor._waiting = Waiting.load(header["waiting"], arrays, monitor._intake.time_kind)
     slots = load_feed(monitor._feed, header, arrays)
     monitor._count_alike(queries)
     for i, query in enumerate(queries):

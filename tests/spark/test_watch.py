@@ -100,6 +100,8 @@ def stream(spark: SparkSession, tmp_path: Path, rng: np.random.Generator) -> Str
         ("g", {"window": tw.last(40), "every": 1}),
         ("g", {"window": tw.last("3 minutes"), "every": 1, "time": "ts"}),
         ("g", {"window": tw.last("3 minutes"), "every": "1 minute", "time": "ts"}),
+        (None, {"window": tw.last(600), "every": 1, "emit": "first"}),
+        ("g", {"window": tw.last(40), "every": 1, "emit": "first"}),
     ],
     ids=str,
 )
@@ -113,17 +115,20 @@ def test_streaming_and_static_say_what_monitors_say(stream: Stream, by: str | No
 
 
 @pytest.mark.parametrize("home", ["folder", "store"])
-@pytest.mark.parametrize(("by", "window"), [(None, 50), (None, 500), ("g", 50)])
-def test_a_restart_goes_on(stream: Stream, by: str | None, window: int, home: str) -> None:
+@pytest.mark.parametrize(
+    ("by", "window", "emit"),
+    [(None, 50, "changes"), (None, 500, "changes"), ("g", 50, "changes"), (None, 50, "first"), ("g", 50, "first")],
+)
+def test_a_restart_goes_on(stream: Stream, by: str | None, window: int, emit: Any, home: str) -> None:
     def watched(files: int) -> DataFrame:
         segments = stream.segments if home == "folder" else None
-        return tw.spark.watch(stream.read(files), QUERIES, tw.last(window), by=by, segments=segments)
+        return tw.spark.watch(stream.read(files), QUERIES, tw.last(window), by=by, emit=emit, segments=segments)
 
     stream.write(0, 2)
     stream.run(watched(1))
     stream.write(2, FILES)
     assert kill_workers(stream.spark), "windows are read from their segments"
-    assert stream.run(watched(3)) == wanted(stream.table, by, window=tw.last(window))
+    assert stream.run(watched(3)) == wanted(stream.table, by, window=tw.last(window), emit=emit)
 
 
 def test_whole_answers(stream: Stream) -> None:
@@ -227,7 +232,8 @@ def test_segments_that_nobody_needs_are_removed(stream: Stream, spark: SparkSess
         ({"id": "idd"}, "id: column 'idd' is missing; columns are id, ts, g, x, y; did you mean 'id'"),
         ({"by": "gg"}, "by: column 'gg' is missing"),
         ({"time": "g", "window": tw.last("1 minute")}, "time: column 'g' is string; expected timestamps or numbers"),
-        ({"emit": "all"}, "emit: expected 'changes' or 'answers', got 'all'"),
+        ({"emit": "all"}, "emit: expected 'changes', 'answers' or 'first', got 'all'"),
+        ({"lateness": "1 second", "time": "ts"}, "lateness: on Spark rows wait for the watermark"),
         ({"window": 5}, "window: expected last"),
         ({"algorithm": "sma", "window": tw.latest()}, "algorithm: 'sma' cannot serve"),
     ],

@@ -52,6 +52,7 @@ def groups_for(spec: Spec) -> Groups:
     timed = isinstance(spec.window, LastTime)
     alike = (
         bool(spec.by)
+        and spec.emit != "first"
         and spec.algorithm in ("auto", "reserve")
         and not spec.options
         and isinstance(spec.every, int)

@@ -35,7 +35,7 @@ def worthwhile(spec: Spec) -> bool:
     """
     if not isinstance(spec.window, LastRows) or not isinstance(spec.every, int) or spec.options:
         return False
-    if spec.by or spec.time is not None or spec.algorithm != "auto":
+    if spec.by or spec.time is not None or spec.algorithm != "auto" or spec.emit == "first":
         return False
     rows, left = spec.window.rows, 0.0
     for query in spec.queries:

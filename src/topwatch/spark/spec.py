@@ -47,7 +47,7 @@ class Spec:
     by: tuple[str, ...]
     columns: tuple[str, ...]
     order: tuple[str, ...]
-    emit: Literal["changes", "answers"]
+    emit: Literal["changes", "answers", "first"]
     watermark: bool
     buckets: tuple[int, ...]
     segments: str | None
@@ -66,6 +66,7 @@ class Spec:
             algorithm=self.algorithm,
             id=self.id,
             time=self.time,
+            emit="first" if self.emit == "first" else "changes",
             **self.options,
         )
 
@@ -84,7 +85,10 @@ class Spec:
         """How many of the last rows say all about the state: as many as a window and two judgements span; 0: none do.
 
         Rows that can be late are not among them, since what was late once may not be late at the beginning of a replay.
+        Nor are those that are reported once: more of them would be answers while the window fills again.
         """
+        if self.emit == "first":
+            return 0
         if self.by or self.time is not None or not isinstance(self.window, LastRows) or not isinstance(self.every, int):
             return 0
         return self.window.rows + 2 * self.every

@@ -34,7 +34,7 @@ def watch(
     by: str | Sequence[str] | None = None,
     every: int | str | datetime.timedelta = 1,
     algorithm: str = "auto",
-    emit: Literal["changes", "answers"] = "changes",
+    emit: Literal["changes", "answers", "first"] = "changes",
     segments: str | None = None,
     order: str | Sequence[str] | None = None,
     quarantine: str | None = None,
@@ -50,8 +50,9 @@ def watch(
         As of :class:`topwatch.Monitor`.
     by : str or list of str, optional
         Columns; each of their values has its own window and answers.
-    emit : "changes" or "answers"
-        Rows that entered and left, or the whole answer each time it has changed.
+    emit : "changes", "answers" or "first"
+        Rows that entered and left, the whole answer each time it has changed, or each row once, when it first becomes
+        an answer.
     segments : str, optional
         Folder for window segments that all executors reach. Without it, and without Spark's default checkpoint
         location, windows lie in the state store: slower, as right.
@@ -69,13 +70,16 @@ def watch(
     from pyspark.sql.pandas.types import to_arrow_schema
 
     listed = [queries] if not isinstance(queries, Sequence) else list(queries)
-    if emit not in ("changes", "answers"):
-        raise QueryError(f"emit: expected 'changes' or 'answers', got {emit!r}")
+    if emit not in ("changes", "answers", "first"):
+        raise QueryError(f"emit: expected 'changes', 'answers' or 'first', got {emit!r}")
+    if "lateness" in options:
+        raise QueryError("lateness: on Spark rows wait for the watermark; give the DataFrame one with withWatermark")
     by_names, order_names = _names("by", by), _names("order", order)
     if id is None:
         raise QueryError("id: a watched DataFrame needs id=, the name of the id column")
     # Everything that a monitor refuses is refused here, on the driver, before anything runs.
-    trial = Monitor(listed, window, every=every, algorithm=algorithm, id=id, time=time, **options)
+    said = "first" if emit == "first" else "changes"
+    trial = Monitor(listed, window, every=every, algorithm=algorithm, id=id, time=time, emit=said, **options)
     if emit == "answers" and any(isinstance(query, Dominating) for query in trial.queries):
         # Answers are put together from changes, and a score that moves is no change.
         raise QueryError("emit: 'answers' does not serve Dominating queries, whose scores move; accepted is 'changes'")
@@ -158,7 +162,7 @@ def _result(schema: StructType, spec: Spec) -> StructType:
 
     fields = [StructField(name, schema[name].dataType) for name in spec.by]
     fields += [StructField("at", LongType()), StructField("query", StringType())]
-    fields += [StructField("op", StringType()) if spec.emit == "changes" else StructField("rank", LongType())]
+    fields += [StructField("rank", LongType()) if spec.emit == "answers" else StructField("op", StringType())]
     return StructType([*fields, StructField("id", schema[spec.id].dataType), StructField("score", DoubleType())])
 
 

@@ -98,7 +98,7 @@ class Pipeline(Part):
     algorithm, options : str, dict
         As :class:`topwatch.Monitor` takes them.
     emit : str
-        ``"changes"`` or ``"answers"``.
+        ``"changes"``, ``"answers"`` or ``"first"``.
     queries : tuple of Question
         ``question.build()`` is topwatch's query.
     sink : Sink
@@ -120,7 +120,7 @@ class Pipeline(Part):
     every: Every = Field(1, description="a number of rows or a time")
     algorithm: Annotated[Text, PlainValidator(_algorithm)] = Field("auto", description="the name of an algorithm")
     options: dict[Text, Any] = Field({}, description="options of the algorithm such as {cells: 12}")
-    emit: Literal["changes", "answers"] = Field("changes", description="changes or answers")
+    emit: Literal["changes", "answers", "first"] = Field("changes", description="changes, answers or first")
     queries: Questions = Field(description=QUESTIONS)
     sink: SinkOrWord = Field(description=Sink.shape)
     checkpoint: Location | None = Field(None, description="a folder such as ckpt/")

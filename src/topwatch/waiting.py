@@ -1,0 +1,111 @@
+"""Rows out of order: they wait until none that belongs before them can come any more, then go on by time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from topwatch.batches import Batch
+
+
+class Waiting:
+    """Holds rows back for a span of event time.
+
+    A row is late when its time lies more than the span before the latest time of the rows that came before it; it is
+    counted and dropped. All others go on once the latest time is a span past them, by time and then as they came. Both
+    do not depend on how rows are cut into batches. O(w + n log n) for a batch of n rows while w wait.
+
+    Parameters
+    ----------
+    span : int
+        Nanoseconds.
+    """
+
+    def __init__(self, span: int) -> None:
+        self.span = span
+        self.late = 0
+        self.latest: float | None = None  # the latest time of all rows
+        self._passed: float | None = None  # up to here, rows have gone on
+        self._held: Batch | None = None
+
+    def __len__(self) -> int:
+        return self._held.rows if self._held is not None else 0
+
+    def take(self, batch: Batch, unit: int) -> Batch:
+        """Take in rows, whose unit of time has so many nanoseconds; return those that go on, in order."""
+        assert batch.times is not None
+        times = batch.times
+        before = np.maximum.accumulate(np.concatenate([[times[0] if self.latest is None else self.latest], times]))
+        bound = before[:-1] - self._wait(unit)
+        if self._passed is not None:
+            bound = np.maximum(bound, self._passed)
+        late = times < bound
+        self.late += int(late.sum())
+        self.latest = before[-1].item()
+        kept = _pick(batch, np.flatnonzero(~late)) if late.any() else batch
+        return self._release(_joined(self._held, kept), self.latest - self._wait(unit))
+
+    def pass_to(self, now: float) -> Batch | None:
+        """Let all rows up to a time go on, since no more will come before it; None when none waits."""
+        self.latest = now if self.latest is None else max(self.latest, now)
+        return self._release(self._held, now) if self._held is not None else None
+
+    def _wait(self, unit: int) -> float:
+        return self.span // unit if unit == 1 else self.span / unit
+
+    def _release(self, batch: Batch, bound: float) -> Batch:
+        assert batch.times is not None
+        self._passed = bound if self._passed is None else max(self._passed, bound)
+        ready = batch.times <= bound
+        self._held = _pick(batch, np.flatnonzero(~ready))
+        going = np.flatnonzero(ready)
+        return _pick(batch, going[np.argsort(batch.times[going], kind="stable")])
+
+    def save(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the state as numbers and arrays."""
+        numbers = {"span": self.span, "late": self.late, "latest": self.latest, "passed": self._passed}
+        held = self._held
+        if held is None or not held.rows:
+            return numbers, {}
+        arrays: dict[str, Any] = {"waiting columns": np.array(held.columns), "waiting times": held.times}
+        if held.ids is not None:
+            arrays["waiting ids"] = held.ids
+        return numbers, arrays
+
+    @classmethod
+    def load(cls, numbers: Mapping[str, Any], arrays: Mapping[str, Any], time_kind: str | None) -> Waiting:
+        """Undo :meth:`save`."""
+        waiting = cls(numbers["span"])
+        waiting.late, waiting.latest, waiting._passed = numbers["late"], numbers["latest"], numbers["passed"]
+        if "waiting times" in arrays:
+            times, columns = arrays["waiting times"], arrays["waiting columns"]
+            waiting._held = Batch(times.size, list(columns), arrays.get("waiting ids"), times, time_kind)
+        return waiting
+
+
+def _pick(batch: Batch, places: np.ndarray) -> Batch:
+    assert batch.times is not None
+    ids = batch.ids
+    if ids is not None:
+        ids = ids[places] if isinstance(ids, np.ndarray) else ids.take(places)
+    return Batch(places.size, [column[places] for column in batch.columns], ids, batch.times[places], batch.time_kind)
+
+
+def _joined(held: Batch | None, new: Batch) -> Batch:
+    if held is None or not held.rows:
+        return new
+    assert held.times is not None
+    assert new.times is not None
+    missing = [np.full(held.rows, np.nan)] * (len(new.columns) - len(held.columns))  # of queries that came meanwhile
+    columns = [np.concatenate(pair) for pair in zip([*held.columns, *missing], new.columns, strict=True)]
+    ids = new.ids
+    if ids is not None:
+        if isinstance(ids, np.ndarray):
+            ids = np.concatenate([held.ids, ids])
+        else:
+            import pyarrow as pa
+
+            ids = pa.concat_arrays([held.ids, ids])
+    return Batch(held.rows + new.rows, columns, ids, np.concatenate([held.times, new.times]), new.time_kind)
