@@ -34,6 +34,8 @@ def report(answers: Answers, runs: Runs, rows: Rows, q: int, k: int, at: int, lo
     i = 0
     while i < min(old, new) and answers.seq[a + i] == runs.seq[b + i]:
         i += 1
+    if rows.fifo and old == k and new == k and i < k and _one_for_one(answers, runs, rows, q, a, b, k, i, at, log):
+        return
     j = i
     same = i
     waiting = log.size[0] + k  # enters wait behind the room for all leaves
@@ -65,6 +67,41 @@ def report(answers: Answers, runs: Runs, rows: Rows, q: int, k: int, at: int, lo
             answers.slot[a + i] = runs.slot[b + i]
     answers.size[q] = new
     answers.stale[q] = 0
+
+
+@inlined
+def _one_for_one(
+    answers: Answers, runs: Runs, rows: Rows, q: int, a: int, b: int, k: int, i: int, at: int, log: Log
+) -> bool:
+    """Log the usual change, in which one row left and one entered at either end of what moved from rank ``i`` on.
+
+    Both cases are told by one pass without branches: the other rows have moved on by one rank, or up by one.
+    """
+    was = answers.seq[a + i : a + k]
+    now = runs.seq[b + i : b + k]
+    down = 0
+    up = 0
+    for r in range(len(was) - 1):
+        down += int(was[r] == now[r + 1])
+        up += int(was[r + 1] == now[r])
+    if down == len(was) - 1:
+        left = a + k - 1
+        entered = b + i
+    elif up == len(was) - 1:
+        left = a + i
+        entered = b + k - 1
+    else:
+        return False
+    n = log.size[0]
+    _write(log, n, at, q, LEAVE, answers.seq[left] & rows.mask, answers.key[left])
+    _write(log, n + 1, at, q, ENTER, runs.seq[entered] & rows.mask, runs.key[entered])
+    log.size[0] = n + 2
+    for r in range(len(was)):
+        was[r] = now[r]
+    for r in range(i, k):
+        answers.key[a + r] = runs.key[b + r]
+    answers.stale[q] = 0
+    return True
 
 
 @inlined

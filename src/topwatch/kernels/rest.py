@@ -6,31 +6,51 @@ lines of memory; they are looked at when a place in the answer is free, and clea
 
 from __future__ import annotations
 
+import numpy as np
+
 from topwatch.kernels.compile import inlined, leaf
-from topwatch.kernels.runs import FAR, Runs, before, cut, put, write
+from topwatch.kernels.runs import Runs, before, cut, put, write
 
 FEW = 4  # places that are filled by looking for the best row one after the other; more are filled by sorting
 
 
 @leaf
 def promote(runs: Runs, q: int, k: int, top: int, rest: int, head: int) -> None:
-    """Fill the answer's places from ``top`` on with the best live rows of those from ``rest`` on."""
+    """Fill the answer's places from ``top`` on with the best live rows of those from ``rest`` on.
+
+    ``runs.oldest`` is that of the rows before ``top``, or older.
+    """
     first = runs.first[q]
-    n = _clear(runs, q, top, rest, head)
-    wanted = min(k, n)
-    if wanted - top > FEW:
+    oldest = runs.oldest[q]
+    if rest - top > FEW:
+        n = _clear(runs, q, top, rest, head)
         _sort(runs, first + top, n - top)
+        for place in range(first + top, first + min(k, n)):
+            oldest = min(oldest, runs.seq[place])
     else:
-        for place in range(first + top, first + wanted):
-            best = place
-            for i in range(place + 1, first + n):
-                if before(runs.key[i], runs.seq[i], runs.key[best], runs.seq[best]):
-                    best = i
-            _swap(runs, place, best)
-    oldest = runs.seq[first] if wanted > 0 else FAR
-    for place in range(first, first + wanted):
-        oldest = min(oldest, runs.seq[place])
+        for place in range(first + top, first + rest):
+            best = _best(runs, first + rest, first + runs.size[q], head)
+            if best < 0:
+                runs.size[q] = place - first  # no live row is left
+                break
+            put(runs, place, best)
+            oldest = min(oldest, runs.seq[place])
+            runs.size[q] -= 1
+            put(runs, best, first + runs.size[q])
     runs.oldest[q] = oldest
+
+
+@inlined
+def _best(runs: Runs, start: int, stop: int, head: int) -> int:
+    """Return the place of the best live row, -1 when there is none."""
+    best = start - start - 1
+    key = -np.inf
+    for i in range(start, stop):
+        if runs.key[i] >= key and runs.seq[i] >= head:
+            if best < 0 or before(runs.key[i], runs.seq[i], runs.key[best], runs.seq[best]):
+                best = i
+                key = runs.key[i]
+    return best
 
 
 @leaf

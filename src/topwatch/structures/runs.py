@@ -132,7 +132,7 @@ class RunPool:
 
         return Answers(ints(), ints(), np.zeros(pool), ints(pool), ints(0 if self._window.fifo else pool), ints())
 
-    def _check(self, k: Ints) -> None:
+    def _check(self, k: Ints, head: int = 0) -> None:
         r = self.runs
         for q in range(r.first.size):
             part = slice(r.first[q], r.first[q] + r.size[q])
@@ -142,7 +142,7 @@ class RunPool:
             assert ordered[: max(0, top - 1)].all(), "a run is out of order"
             if 0 < top < key.size:
                 behind = (key[top - 1] > key[top:]) | ((key[top - 1] == key[top:]) & (seq[top - 1] > seq[top:]))
-                assert behind.all(), "a row of the rest belongs into the answer"
+                assert (behind | (seq[top:] < head)).all(), "a row of the rest belongs into the answer"
             assert r.size[q] <= r.room[q]
             assert (key >= r.bar[q]).all(), "a row below the bar is kept"
             assert top == 0 or seq[:top].min() >= r.oldest[q]

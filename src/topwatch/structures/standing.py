@@ -84,6 +84,7 @@ class Standing:
         self._counters = np.zeros(8, np.int64)
         self._levelled = 0  # live rows when the lists were last made anew
         self._checked = 0  # tick when the bounds were last checked
+        self._head = 0  # rows before it have expired
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Write a query into the tables; :meth:`start` gives it its first answer."""
@@ -139,6 +140,7 @@ class Standing:
         )
         if self.grid is not None:
             self.grid.index = index._replace(influence=influence)
+        self._head = int(step.heads[-1])
         return Found(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def _prepare(self, rows: Rows, step: Step) -> None:
@@ -213,7 +215,7 @@ class Standing:
 
     def _check(self) -> None:
         self.table._check()
-        self.pool._check(self.table.arrays.k)
+        self.pool._check(self.table.arrays.k, self._head)
         if self.grid is not None:
             rows, live = self.window.rows(), self.window.live_slots()
             self.grid._check(rows, live, self.table.arrays, self.pool.runs.bar)
