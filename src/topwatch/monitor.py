@@ -231,10 +231,12 @@ class Monitor:
         }
 
     def explain(self) -> str:
-        """Say which algorithm serves which query, and why."""
+        """Say which algorithm serves which query, why, and how rows find it."""
         number = len(self._served)
         lines = [f"{number:,} {'query' if number == 1 else 'queries'} over the {self._window}"]
-        lines += [f"{s.name}: {s.choice.algorithm} – {s.choice.reason}" for s in self._served.values()]
+        how = {True: "; rows find it by a grid", False: "; it looks at every row", None: ""}
+        served = self._served.values()
+        lines += [f"{s.name}: {s.choice.algorithm} – {s.choice.reason}{how[s.engine.indexed()]}" for s in served]
         return "\n".join(lines)
 
     def why(self, id: Any, name: str | None = None) -> Why:

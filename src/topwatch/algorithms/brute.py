@@ -132,6 +132,9 @@ class Brute:
             mask = self.window.capacity - 1
             self._answers = [(ticks & mask, keys, ticks) for _, keys, ticks in self._answers]
 
+    def indexed(self) -> None:
+        """Nothing is indexed by queries."""
+
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
         return {"scores": self._scores, "kept": sum(keys.size for _, keys, _ in self._answers), "bytes": 0}

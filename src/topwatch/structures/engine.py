@@ -62,6 +62,9 @@ class Engine(Protocol):
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
 
+    def indexed(self) -> bool | None:
+        """Say whether rows find their queries by a grid, or are compared with all; None where there is no choice."""
+
     def stats(self) -> dict[str, int]:
         """Return counters since the start."""
 

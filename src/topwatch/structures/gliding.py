@@ -289,8 +289,7 @@ class Gliding:
         """Make the index when it pays, and keep it fitting to the rows."""
         arrived = step.arrived
         held = self.window.capacity - self.window.free()
-        pays = len(self.table) >= MANY_QUERIES or self._scheme.index == "grid"
-        if not self._axes or not pays or held - arrived.size < 64:
+        if not self.indexed() or held - arrived.size < 64:
             self.grid = None
             return
         listen = self._listen()
@@ -348,6 +347,10 @@ class Gliding:
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
         self._recall()
+
+    def indexed(self) -> bool:
+        """Say whether rows find their queries by a grid, or are compared with all: once there are some."""
+        return bool(self._axes) and (len(self.table) >= MANY_QUERIES or self._scheme.index == "grid")
 
     def stats(self) -> dict[str, int]:
         """Counters since the start; ``recomputations`` is how often a probabilistic skyband let all rows in again."""

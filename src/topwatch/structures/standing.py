@@ -199,6 +199,11 @@ class Standing:
         if self.grid is not None:
             self.grid.relink(self.window.rows(), self.window.live_slots())
 
+    def indexed(self) -> bool:
+        """Say whether rows find their queries by a grid, or are compared with all: once the window is full."""
+        rows = max(self._expected, self.window.capacity - self.window.free())
+        return bool(self._axes) and self._design.lists(len(self.table), rows, self.pool.largest)
+
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
         c = self._counters

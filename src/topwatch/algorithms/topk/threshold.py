@@ -162,6 +162,10 @@ class Thresholds:
             held = self.window.live_slots()
             self._waiting = held[held.size - self._waiting.size :]
 
+    def indexed(self) -> bool:
+        """Say whether rows find their queries by a grid, or are compared with all."""
+        return self._listed
+
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
         return {

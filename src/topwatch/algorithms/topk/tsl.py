@@ -129,6 +129,9 @@ class TSL:
         self._standing.relocate()
         self._built = False
 
+    def indexed(self) -> None:
+        """Nothing is indexed by queries."""
+
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
         stats = self._standing.stats()
