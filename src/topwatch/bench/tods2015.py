@@ -4,7 +4,8 @@ Pripužić, Podnar Žarko, Aberer: Time- and space-efficient sliding window top-
 
 400 k-NN queries, picked from the data, over the last 40,000 rows; every row is judged. Time is per row after the window
 is full; slow algorithms stop early. ``rapf2`` is RAPF with the largest buffer, ``reserve-scan`` is ``reserve`` without
-lists. Exact algorithms must report the same changes; PA's differences are counted.
+lists. Exact algorithms must report the same changes; of PA the batches are counted in which its changes are others.
+``pa-switch`` is PA that may err by 1e-3 and steps aside for RAPF while the stream has an order in time.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 PAPERS = ("sa", "ra", "pa", "sasf", "sarf", "sapf", "rasf", "rarf", "rapf", "rapf2", "cpm", "snn")
 ALL = (*PAPERS, "reserve", "reserve-scan", "auto")
+INEXACT = ("pa", "pa-switch")
 KS = (1, 3, 9, 27, 81)
-EXPERIMENTS = ("defaults", "k", "data", "d", "cells", "Q", "b", "relax", "N")
+EXPERIMENTS = ("defaults", "drift", "k", "data", "d", "cells", "Q", "b", "relax", "N")
 # At the defaults, for k = 9 and 81: fast, slow, at least so many times, aim.
 SPEEDS = (
     ("reserve", "pa", (1.5, 1.5), ""),
@@ -66,6 +68,9 @@ def settings(name: str, scale: Scale, folder: str) -> Iterator[Setting]:
     base = replace(scale.base, folder=folder)
     if name == "defaults":
         yield from (replace(base, k=k) for k in (9, 81) if k < base.N // 20)
+    elif name == "drift":
+        names = ["moving", *(("luce",) if real.available(folder) else ())]
+        yield from (replace(base, data=data, k=k) for data in names for k in (9, 81) if k < base.N // 20)
     elif name == "k":
         yield from (replace(base, k=k, index=index) for index in ("auto", "none") for k in scale.ks)
     elif name == "data":
@@ -89,6 +94,8 @@ def algorithms(name: str) -> tuple[str, ...]:
     """Those that a parameter concerns, and SA."""
     if name == "b":
         return ("sa", *(one for one in PAPERS if len(one) == 4))
+    if name == "drift":
+        return (*ALL, "pa-switch")
     return ("sa", "ra", "sarf", "rasf", "rarf", "rapf") if name == "relax" else ALL
 
 
@@ -116,7 +123,9 @@ def run(
         plain = [_plain(point.setting, seed) for point in points] if name == "defaults" else [0.0] * len(points)
         for point, speed in zip(points, plain, strict=True):
             screen.print(_table(name, point, speed))
-        found = list(_judge(points, plain)) if name == "defaults" and size.judged else []
+        found: list[verdicts.Verdict] = []
+        if size.judged and name in ("defaults", "drift"):
+            found = list(_judge(points, plain) if name == "defaults" else map(_drifting, points))
         if found:
             screen.print(report.verdict_table(found))
         errors = [where for point in points if (where := measure.disagreement(_exact(point)))]
@@ -129,7 +138,23 @@ def run(
 
 
 def _exact(point: measure.Point) -> measure.Point:
-    return replace(point, runs={name: one for name, one in point.runs.items() if name != "pa"})
+    return replace(point, runs={name: one for name, one in point.runs.items() if name not in INEXACT})
+
+
+def _drifting(point: measure.Point) -> verdicts.Verdict:
+    """Compare the planner's choice with the best of the papers' exact algorithms."""
+    speeds = {name: point.runs[name].speed for name in PAPERS if name in point.runs and name not in INEXACT}
+    best = max(speeds, key=lambda name: speeds[name])
+    ratio = point.runs["auto"].speed / speeds[best]
+    what = f"auto / {best}, the best exact one, {point.setting.data}, k={point.setting.k}"
+    return verdicts.Verdict(what, "at least 2 times as fast", f"{ratio:.1f}", ratio >= 2)
+
+
+def _differing(point: measure.Point, name: str) -> str:
+    """Say in how many batches an approximate algorithm's changes differ from those of the exact ones."""
+    exact = max((run.digests for other, run in point.runs.items() if other not in INEXACT), key=len, default=())
+    pairs = list(zip(point.runs[name].digests, exact, strict=False))
+    return f"{sum(a != b for a, b in pairs)} of {len(pairs)}" if pairs else ""
 
 
 def _plain(setting: Setting, seed: int) -> float:
@@ -160,7 +185,8 @@ def _table(name: str, point: measure.Point, plain: float) -> Table:
         f"{name}: {s.data}, d={s.d}, n={s.N:,}, Q={s.Q}, k={s.k}, b={s.buffer:,}, relax={s.relax:g}, index={s.index}"
     )
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for heading in ("algorithm", "thousand rows/s", "times sa", "references per query", "scores per row", "cells"):
+    headings = ("algorithm", "thousand rows/s", "times sa", "references per query", "scores per row", "cells", "wrong")
+    for heading in headings:
         table.add_column(heading, justify="left" if heading == "algorithm" else "right")
     for one in sorted(point.runs.values(), key=lambda one: -one.speed):
         times = point.ratio(one.algorithm, "sa")
@@ -171,9 +197,10 @@ def _table(name: str, point: measure.Point, plain: float) -> Table:
             f"{one.kept_per_query:.1f}",
             f"{one.scores_per_arrival:.1f}",
             f"{one.cells_per_query:.1f}",
+            _differing(point, one.algorithm) if one.algorithm in INEXACT else "",
         )
     if plain:
-        table.add_row("reserve in NumPy", f"{1e3 * plain:,.2f}", f"{plain / point.runs['sa'].speed:.2f}", "", "", "")
+        table.add_row("reserve in NumPy", f"{1e3 * plain:,.2f}", f"{plain / point.runs['sa'].speed:.2f}", *4 * [""])
     for skipped, why in point.skipped.items():
-        table.add_row(skipped, why, "", "", "", "")
+        table.add_row(skipped, why, *5 * [""])
     return table

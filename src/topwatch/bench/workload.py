@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from topwatch import plan, snapshots
-from topwatch.bench import generators, real
+from topwatch.bench import generators, moving, real
 from topwatch.monitor import Monitor
 from topwatch.queries import Nearest, TopK
 from topwatch.scoring import linear, product, quadratic
@@ -22,7 +22,7 @@ from topwatch.windows import last
 ROWS_PER_PUSH = 50_000
 TURNS = 5  # of each algorithm in a measurement
 REAL = ("luce", "luce-shuffled")
-VARIANTS = {"rapf2": "rapf", "reserve-scan": "reserve"}  # the largest buffer; no lists
+VARIANTS = {"rapf2": "rapf", "reserve-scan": "reserve", "pa-switch": "pa"}  # the largest buffer; no lists; may switch
 SCORES = {"linear": linear, "product": product, "quadratic": quadratic}
 
 
@@ -92,6 +92,8 @@ def gridded() -> list[str]:
 
 @lru_cache(maxsize=1)
 def _rows(data: str, rows: int, d: int, seed: int, folder: str) -> np.ndarray:
+    if data == "moving":
+        return moving.rows(rows, d, seed)
     if data in REAL:
         return real.rows(folder, rows, d, seed if data == "luce-shuffled" else None)
     return generators.generate(data, rows, d, seed)
@@ -124,6 +126,8 @@ def _options(s: Setting, algorithm: str) -> dict[str, Any]:
         options["relax"] = s.relax
     if "index" in known.options:
         options["index"] = s.index
+    if algorithm == "pa-switch":
+        options["max_error"] = 1e-3
     if algorithm == "reserve-scan":
         options["route"] = "scan"
     if "kmax" in known.options:
