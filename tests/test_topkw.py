@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ from sizes import COMPILED
 
 import topwatch as tw
 from topwatch.algorithms.topk.pa import candidate_limit, increasing_rank
+from topwatch.bench import real
+from topwatch.structures import order
 
+DATA = Path(__file__).parents[2] / "shared" / "data"
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 TABLE_V = {
     10**3: (18, 21, 26, 32, 40, 56, 72, 91, 106),
@@ -183,3 +187,41 @@ def test_options_that_make_no_sense(algorithm: str, options: dict[str, Any], mes
     with pytest.raises(tw.QueryError, match=message):
         tw.Monitor(query, window=tw.last(100), algorithm=algorithm, **options)
     tw.Monitor(query, window=tw.last(100), algorithm="rapf", buffer=50)
+
+
+@pytest.mark.skipif(not COMPILED, reason="many rows")
+@pytest.mark.parametrize("ties", [False, True])
+def test_false_alarms_are_as_rare_as_is_said(ties: bool, rng: np.random.Generator) -> None:
+    """Of 10,000 blocks in random order one raises an alarm, of 30,000 three: nine is one chance in a thousand."""
+    blocks, size = 30_000, order.SAMPLE
+    alarms = 0
+    for _ in range(3):
+        scores = rng.random((blocks // 3 + 2) * size)
+        scores = scores.round(1) if ties else scores
+        test = order.OrderTest()
+        for end in range(2 * size, scores.size, size):
+            alarms += test.look(end - 2 * size, end, [0], lambda _, ordinals, scores=scores: scores[ordinals])
+    assert alarms <= 9
+
+
+@pytest.mark.skipif(not COMPILED, reason="many rows")
+@pytest.mark.skipif(not real.available(str(DATA)), reason="luce.parquet is not there")
+def test_the_switch_keeps_the_error_on_luce(rng: np.random.Generator) -> None:
+    """Real rows in the order of time, on which PA alone misses many: fewer misses than \u03c3N/n per query."""
+    n, count, queries, k, sigma = 4000, 120_000, 20, 9, 1e-3
+    x, y = real.rows(str(DATA), count, 2, None)
+    picked = rng.integers(0, count, queries)
+    listed = [tw.Nearest(k=k, point={"x": x[i], "y": y[i]}, name=f"q{j}") for j, i in enumerate(picked)]
+    found, switches = [], 0
+    for name, options in (("pa", {"max_error": sigma}), ("reserve", {})):
+        one = tw.Monitor(listed, window=tw.last(n), algorithm=name, id=None, emit="first", **options)
+        seen = set()
+        for start in range(0, count, 1000):
+            part = {"x": x[start : start + 1000], "y": y[start : start + 1000]}
+            seen |= {(c.query, c.id) for c in one.push(part)}
+        found.append(seen)
+        switches += one.stats()["switches"]
+    bound = sigma * count / n * queries
+    assert switches > 0
+    assert len(found[1] - found[0]) < bound
+    assert len(found[0] - found[1]) < 1.5 * bound
