@@ -151,7 +151,7 @@ def _streams(folder: Path, size: Size, seed: int, progress: Progress) -> tuple[d
         with progress("spark stream", (size.turns + 1) * len(chosen)) as advance:
             for turn in range(size.turns + 1):
                 for number, variant in enumerate(chosen):
-                    found = stream(spark, variant, folder, f"{turn}-{number}", count=turn == 0)
+                    found = stream(spark, variant, folder, f"{turn}-{number}", variant.batches, count=turn == 0)
                     shutil.rmtree(folder / f"{turn}-{number}-segments", ignore_errors=True)
                     times = measured[variant.name]
                     times.reported += found.reported

@@ -60,6 +60,8 @@ class Variant:
         Of ``watch``, to compare its changes with those of a monitor; None where there is nothing to compare.
     mode : str
         Spark's output mode.
+    batches : int or None
+        How many micro-batches are enough, where not all of them.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Variant:
     make: Callable[[DataFrame, str], DataFrame]
     options: dict[str, Any] | None = None
     mode: str = "append"
+    batches: int | None = None
 
 
 def queries(seed: int) -> list[tw.TopK]:
@@ -128,6 +131,7 @@ def variants(size: Size, seed: int) -> list[Variant]:
             "identity",
             partial(_native, queries=asked, window=size.window),
             mode="update",
+            batches=min(size.batches, 5),  # of some ten seconds each
         ),
     ]
 
