@@ -16,12 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topwatch.errors import DataError
-from topwatch.spark.buckets import apart, bucket_numbers
 from topwatch.spark.ordering import in_order, squeeze
-from topwatch.spark.pruning import Pruner
 from topwatch.spark.segments import Folder, Segment, pack
 from topwatch.spark.spec import Spec
-from topwatch.spark.worker import settle
+from topwatch.spark.worker import here, settle
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 KEPT_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"  # as many as the checkpoint was begun with
@@ -56,8 +54,6 @@ class Bulk:
         """Turn a partition's rows into references; they may be used once the last of them is handed on."""
         from pyspark import TaskContext
 
-        from topwatch.spark.processor import here
-
         settle()
         query, batch = here()
         task = TaskContext.get()
@@ -65,7 +61,11 @@ class Bulk:
         self._check_partitions(task.getLocalProperty(KEPT_PARTITIONS))
         folder = Folder(f"{self._spec.segments}/{query}") if self._spec.segments is not None else None
         writer = _Writer(self._spec, folder, batch, task.partitionId())
-        pruner = Pruner(self._spec) if self._spec.pruned else None
+        pruner = None
+        if self._spec.pruned:
+            from topwatch.spark.pruning import Pruner
+
+            pruner = Pruner(self._spec)
         for table in _pieces(batches, min(MOST, PIECE * max(2, len(self._spec.buckets)))):
             good, bad = split(table, self._spec)
             if good.num_rows and pruner is not None:
@@ -107,6 +107,8 @@ class _Writer:
         if buckets == 1:
             self.add(0, ROWS, table)
             return
+        from topwatch.spark.buckets import apart, bucket_numbers
+
         for bucket, rows in enumerate(apart(table, bucket_numbers(table, self._spec.by, buckets), buckets)):
             if rows.num_rows:
                 self.add(bucket, ROWS, rows)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from topwatch.spark.homes import FolderHome, StoreHome
-from topwatch.spark.keeper import Keeper, Task
-from topwatch.spark.neighbours import advance
-from topwatch.spark.segments import Folder
 from topwatch.spark.spec import Spec
-from topwatch.spark.worker import settle
+from topwatch.spark.worker import here, settle
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROWS = 1 << 16  # rows of a result that are handed on at once
 
@@ -27,8 +24,7 @@ class Watching(StatefulProcessor):
         self._spec = spec
 
     def init(self, handle: Any) -> None:
-        """Declare the state."""
-        settle()
+        """Declare the state. The driver calls this too, and nothing else."""
         self._handle = handle
         self._manifest = handle.getValueState("manifest", "manifest binary")
         self._pieces = None
@@ -49,6 +45,14 @@ class Watching(StatefulProcessor):
         """Nothing is open between calls."""
 
     def _advance(self, key: Any, references: list[dict[str, Any]], timers: Any) -> Iterator[Any]:
+        import pyarrow as pa
+
+        from topwatch.spark.homes import FolderHome, StoreHome
+        from topwatch.spark.keeper import Keeper, Task
+        from topwatch.spark.neighbours import advance
+        from topwatch.spark.segments import Folder
+
+        settle()
         query, batch = here()
         number = int(key[0])
         watermark = timers.getCurrentWatermarkInMs() if self._spec.watermark else None
@@ -81,14 +85,6 @@ def _bytes(state: Any) -> bytes | None:
     """Return what a value of the state store holds."""
     held = state.get() if state is not None else None
     return bytes(held[0]) if held is not None else None
-
-
-def here() -> tuple[str, int]:
-    """Return the streaming query's id, which a restart keeps, and the micro-batch."""
-    task = TaskContext.get()
-    assert task is not None, "not inside a task"
-    query = task.getLocalProperty("sql.streaming.queryId") or "static"
-    return query, int(task.getLocalProperty("streaming.sql.batchId") or 0)
 
 
 def in_pandas(table: pa.Table) -> Any:

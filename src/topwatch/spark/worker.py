@@ -3,6 +3,10 @@
 Spark collects garbage after every task, and walks through every object of Numba, pandas and Arrow: a tenth of a second
 in which nothing is found. What has been loaded is therefore frozen. And memory that a task gives back is needed again
 by the next one: it stays with the process, since pages that come fresh from the system are cleared first.
+
+Here and in what Spark calls (:mod:`topwatch.spark.bulk`, :mod:`topwatch.spark.processor`) only what every task needs is
+imported at once. Each step of a stream has its own Python workers, and one more on the driver only asks which state
+there is: all of them would load Numba, which takes half a second, and two cores share the work.
 """
 
 from __future__ import annotations
@@ -10,8 +14,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
-
-import pyarrow as pa
 
 # Names of settings of the C library, as <malloc.h> has them.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
@@ -40,5 +42,17 @@ def _keep_memory() -> None:
         tell = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return  # another C library
+    import pyarrow as pa
+
     if tell(_MMAP_THRESHOLD, _LARGEST) and tell(_TRIM_THRESHOLD, _SPARE):
         pa.set_memory_pool(pa.system_memory_pool())
+
+
+def here() -> tuple[str, int]:
+    """Return the streaming query's id, which a restart keeps, and the micro-batch."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    assert task is not None, "not inside a task"
+    query = task.getLocalProperty("sql.streaming.queryId") or "static"
+    return query, int(task.getLocalProperty("streaming.sql.batchId") or 0)
