@@ -89,7 +89,8 @@ class Choice:
 def choose(query: Query, name: str, window: Window, algorithm: str, may_err: bool = False) -> Choice:
     """Choose the algorithm for a query, or say why the one asked for cannot serve it.
 
-    Where a user allows errors, PA would be a choice too. It is not taken: that it is faster has not been shown.
+    Where a user allows errors, PA would be a choice too. It is not taken: at the defaults of TODS'15 ``reserve``, which
+    is exact, was 2.7 times as fast with k = 9 and 1.4 times with k = 81.
     """
     if algorithm != "auto":
         reason = _refusal(query, window, algorithm)
@@ -106,7 +107,7 @@ def choose(query: Query, name: str, window: Window, algorithm: str, may_err: boo
     if isinstance(window, Latest):
         return Choice(name, "reserve", "it is exact under updates and deletions, and seldom computes from scratch")
     if may_err:
-        return Choice(name, "reserve", "it is exact; you allow an error, but pa has not been shown to be faster")
+        return Choice(name, "reserve", "it is exact, and faster than pa, for which you allow an error")
     return Choice(name, "reserve", "it is exact, and none was clearly faster with 1 to 10,000 queries")
 
 
