@@ -41,7 +41,7 @@ def listing() -> str:
 
     >>> print(listing())
     sigmod2006: defaults, k, d, N, r, Q, cells, scores
-    tods2015: defaults, k, data, d, cells, Q, b, relax, N
+    tods2015: defaults, drift, k, data, d, cells, Q, b, relax, N
     tkde2011: answers, rows, columns, sampling, obsolete, real
     spark: stream, start
     """
