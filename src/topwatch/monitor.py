@@ -127,7 +127,7 @@ class Monitor:
         self._feed.measure(self._intake.unit())
         parts = []
         if self._waiting is not None:
-            held = self._waiting.pass_to(now)
+            held = self._waiting.pass_to(now, len(self._intake.columns))
             parts += [self._push(held)] if held is not None else []
         return join(self._roll.names, [*parts, self._take(self._feed.advance(now, judge=self._every == 1))])
 

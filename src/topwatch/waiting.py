@@ -47,10 +47,11 @@ class Waiting:
         kept = _pick(batch, np.flatnonzero(~late)) if late.any() else batch
         return self._release(_joined(self._held, kept), self.latest - self._wait(unit))
 
-    def pass_to(self, now: float) -> Batch | None:
-        """Let all rows up to a time go on, since no more will come before it; None when none waits."""
+    def pass_to(self, now: float, columns: int) -> Batch | None:
+        """Let all rows up to a time go on, with so many columns, since no more come before it; None when none waits."""
         self.latest = now if self.latest is None else max(self.latest, now)
-        return self._release(self._held, now) if self._held is not None else None
+        self._passed = now if self._passed is None else max(self._passed, now)
+        return self._release(_widened(self._held, columns), now) if self._held is not None else None
 
     def _wait(self, unit: int) -> float:
         return self.span // unit if unit == 1 else self.span / unit
@@ -93,13 +94,19 @@ def _pick(batch: Batch, places: np.ndarray) -> Batch:
     return Batch(places.size, [column[places] for column in batch.columns], ids, batch.times[places], batch.time_kind)
 
 
+def _widened(batch: Batch, columns: int) -> Batch:
+    """Add the columns of queries that came while rows waited: those rows have no value there."""
+    missing = [np.full(batch.rows, np.nan)] * (columns - len(batch.columns))
+    return batch._replace(columns=[*batch.columns, *missing])
+
+
 def _joined(held: Batch | None, new: Batch) -> Batch:
     if held is None or not held.rows:
         return new
-    assert held.times is not None
     assert new.times is not None
-    missing = [np.full(held.rows, np.nan)] * (len(new.columns) - len(held.columns))  # of queries that came meanwhile
-    columns = [np.concatenate(pair) for pair in zip([*held.columns, *missing], new.columns, strict=True)]
+    held = _widened(held, len(new.columns))
+    assert held.times is not None
+    columns = [np.concatenate(pair) for pair in zip(held.columns, new.columns, strict=True)]
     ids = new.ids
     if ids is not None:
         if isinstance(ids, np.ndarray):

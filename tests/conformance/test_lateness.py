@@ -81,6 +81,17 @@ def test_timestamps_names_and_a_query_that_comes_later() -> None:
     assert m.stats()["late"] == 1
 
 
+def test_time_that_moves_on_before_the_first_row_and_past_a_new_query() -> None:
+    m = tw.Monitor(tw.TopK(k=1, score=tw.linear(x=1.0), name="x"), window=tw.last(9), time="t", lateness="5 seconds")
+    m.advance(100.0)
+    m.push({"id": [1, 2], "t": [98.0, 101.0], "x": [9.0, 1.0]})  # 98 lies before what has been promised
+    assert m.stats()["late"] == 1
+    m.add(tw.TopK(k=1, score=tw.linear(y=1.0), name="y"))
+    m.advance(110.0)
+    assert m.answer("x") == [tw.Entry(2, 1.0)]
+    assert m.answer("y") == []
+
+
 def test_what_is_refused() -> None:
     query = tw.TopK(k=1, score=tw.linear(x=1.0))
     with pytest.raises(tw.QueryError, match="lateness: rows are late by their times; give time="):
