@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import numbers
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from topwatch.errors import QueryError
 from topwatch.queries import KINDS, Query
 from topwatch.windows import LastRows, LastTime, Latest, Window, duration
+
+if TYPE_CHECKING:
+    from topwatch.structures.schedule import EveryRows, EveryTime
 
 
 def as_list(queries: Any) -> list[Query]:
@@ -60,3 +64,18 @@ def checked_lateness(lateness: Any, window: Window, time: str | None) -> int | N
     if not isinstance(lateness, str | datetime.timedelta):
         raise QueryError(f"lateness: expected a time such as '10 seconds', got {lateness!r}")
     return duration("lateness", lateness)
+
+
+def schedule_of(every: Any, window: Window, time: str | None) -> EveryRows | EveryTime:
+    """Return when to judge."""
+    from topwatch.structures.schedule import EveryRows, EveryTime
+
+    if isinstance(every, str | datetime.timedelta):
+        span = window.nanoseconds if isinstance(window, LastTime) else None
+        schedule = EveryTime(duration("every", every), span)
+        if time is None:
+            raise QueryError(f"every: {every!r} is a time and needs time=, the name of the time column")
+        return schedule
+    if isinstance(every, bool) or not isinstance(every, numbers.Integral) or every < 1:
+        raise QueryError(f"every: expected a number of rows of at least 1 or a time such as '1 minute', got {every!r}")
+    return EveryRows(int(every))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import itertools
-import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from topwatch import plan
-from topwatch.asking import as_list, checked_emit, checked_lateness, checked_window, column_name
+from topwatch.asking import as_list, checked_emit, checked_lateness, checked_window, column_name, schedule_of
 from topwatch.batches import Batch
 from topwatch.changes import Changes, Entry, join
 from topwatch.errors import QueryError, nearest_name
@@ -22,7 +21,7 @@ from topwatch.queries import KINDS, Query, Threshold
 from topwatch.reasons import Why, explain_row
 from topwatch.roll import Roll, Served
 from topwatch.waiting import Waiting
-from topwatch.windows import LastRows, LastTime, Latest, Window, duration
+from topwatch.windows import LastRows, Latest, Window
 
 if TYPE_CHECKING:
     from topwatch.kernels.rows import Step
@@ -269,20 +268,9 @@ class Monitor:
 
     def _make_feed(self) -> Feed:
         from topwatch.structures.feed import FifoFeed, LatestFeed
-        from topwatch.structures.schedule import EveryRows, EveryTime
 
-        window, every, columns = self._window, self._every, len(self._intake.columns)
-        if isinstance(every, str | datetime.timedelta):
-            span = window.nanoseconds if isinstance(window, LastTime) else None
-            schedule: EveryRows | EveryTime = EveryTime(duration("every", every), span)
-            if self._intake.time is None:
-                raise QueryError(f"every: {every!r} is a time and needs time=, the name of the time column")
-        elif isinstance(every, bool) or not isinstance(every, numbers.Integral) or every < 1:
-            raise QueryError(
-                f"every: expected a number of rows of at least 1 or a time such as '1 minute', got {every!r}"
-            )
-        else:
-            schedule = EveryRows(int(every))
+        window, columns = self._window, len(self._intake.columns)
+        schedule = schedule_of(self._every, window, self._intake.time)
         if isinstance(window, Latest):
             return LatestFeed(columns, schedule)
         if isinstance(window, LastRows):
