@@ -13,6 +13,8 @@ import pytest
 from maven_jars import UnavailableError, java
 from pyspark.sql import SparkSession
 
+from topwatch.spark.running import ON_ONE_MACHINE
+
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SESSION_JARS = pytest.StashKey[str]()
 
@@ -28,8 +30,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **ON_ONE_MACHINE,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,

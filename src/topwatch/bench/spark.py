@@ -94,15 +94,13 @@ def session(partitions: int) -> SparkSession:
     """Start Spark on two cores, with the settings of ``topwatch run``."""
     from pyspark.sql import SparkSession
 
-    from topwatch.spark.running import FILES, ON_DISK, SETTINGS
+    from topwatch.spark.running import ON_ONE_MACHINE, SETTINGS
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g")
     settings = {
         **SETTINGS,
-        FILES: ON_DISK,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **ON_ONE_MACHINE,
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LOCAL = "local[*, 4]"  # a task is tried four times, as on a cluster
 LOG = os.path.join(tempfile.gettempdir(), f"topwatch-spark-{os.getpid()}.log")  # what Spark says itself
+QUICK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "quick")  # see what lies there
 SETTINGS = {
     "spark.app.name": "topwatch",
     "spark.ui.enabled": "false",
@@ -49,6 +50,13 @@ SETTINGS = {
 FILES = "spark.sql.streaming.checkpointFileManagerClass"
 _FILES = "org.apache.spark.sql.execution.streaming.checkpointing.{}CheckpointFileManager"
 ON_DISK, ANYWHERE = _FILES.format("FileSystemBased"), _FILES.format("FileContextBased")
+
+ON_ONE_MACHINE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    FILES: ON_DISK,
+    "spark.executorEnv.PYTHONPATH": QUICK,
+}
 
 
 def run(
@@ -150,9 +158,7 @@ def start_spark(
     chosen = master or given.get("spark.master") or asked.get("spark.master") or LOCAL
     ours = dict(SETTINGS)
     if chosen.startswith("local"):
-        ours["spark.driver.host"] = ours["spark.driver.bindAddress"] = "127.0.0.1"
-        ours[PARTITIONS] = str(os.cpu_count() or 1)
-        ours[FILES] = ON_DISK
+        ours |= {**ON_ONE_MACHINE, PARTITIONS: str(os.cpu_count() or 1)}
     whole = SparkConf().setAll(list({**ours, **(settings or {}), **given, **asked, "spark.master": chosen}.items()))
     SparkContext(conf=whole, gateway=None if _submit() else _started(whole, console))
     return SparkSession.builder.getOrCreate()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 POSITION = "_position"  # place of a row in a static frame
+SHORT = "SPARK_SIMPLIFIED_TRACEBACK"
 WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that Spark watches
 
 
@@ -123,6 +124,8 @@ def _stream(df: DataFrame, spec: Spec) -> DataFrame:
     spark = df.sparkSession
     if spark.conf.get(PROVIDER, "") != ROCKSDB:
         spark.conf.set(PROVIDER, ROCKSDB)  # Python state needs it
+    # Spark tells only the processes of the first step to shorten tracebacks, and would start others for the second.
+    spark.sparkContext.environment.setdefault(SHORT, "1")
     references = df.select(*_carried(df, spec)).mapInArrow(Bulk(spec), SCHEMA)
     return references.groupBy("bucket").transformWithStateInPandas(
         Watching(spec),
