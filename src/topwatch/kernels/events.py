@@ -1,16 +1,10 @@
-"""The loop of ``eva`` and what is built on it: rows are looked at when their safe intervals end.
-
-The clock counts single events: an arrival can raise a row's score by one, an expiry can lower the k-th score by one. So
-the interval lemmas of the paper hold for windows of rows and of time, for bursts and for rare judgements alike.
-"""
+"""The loop of ``eva`` and what is built on it: rows are looked at when their safe intervals end."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from topwatch.kernels.blocks import BEGIN, FIRST, NO_BOUND, SIZE, Blocks, find, needs, put, take_away, with_space
+from topwatch.kernels.blocks import NO_BOUND, Blocks, needs, put, take_away, with_space
 from topwatch.kernels.compile import ZERO, inner, kernel, leaf, long
 from topwatch.kernels.contenders import (
     GONE,
@@ -29,277 +23,32 @@ from topwatch.kernels.contenders import (
     standing,
     with_seats,
 )
-from topwatch.kernels.counting import (
-    Walk,
-    behind,
-    coordinate,
-    count_behind,
-    count_beside,
-    put_slabs_in_order,
-    suffix_sums,
+from topwatch.kernels.counting import coordinate
+from topwatch.kernels.course import (
+    ARRIVALS,
+    BAR,
+    CLOCK,
+    END,
+    EVENTS,
+    HEAD,
+    LAST,
+    NEAR,
+    SUMMED,
+    Course,
+    by_cell,
+    exact_score,
+    is_among,
+    sum_cells,
+    take_stock,
 )
-from topwatch.kernels.lanes import COORDINATES, GUARD, NOT_RANKED, STEP, Lanes, cell_of, covers, no_worse
-from topwatch.kernels.queue import NO_EVENT, OBSOLETE, Queue, collect, dequeue, enqueue
-from topwatch.kernels.rows import Log, Rows, Step
+from topwatch.kernels.exclusion import look_no_further
+from topwatch.kernels.intervals import bound_of, schedule
+from topwatch.kernels.lanes import NOT_RANKED, cell_of
+from topwatch.kernels.queue import collect, dequeue, enqueue
+from topwatch.kernels.reference import by_reference
+from topwatch.kernels.rows import Log, Step
+from topwatch.kernels.sampling import believe
 from topwatch.kernels.scoring import Ints
-
-LOOKED_AT = 2048  # rows at most, for a reference row
-FAR = 2**60
-
-# Of Course.now: moments, arrivals, first and last ordinal, k-th score, first expiry of a member, interval of
-# candidates, arrivals when the suffix counts were made, and counters: events, kept obsolete ones, evicted ones,
-# exclusions; the moment of the last judgement, and the last random number.
-CLOCK, ARRIVALS, HEAD, END, BAR, FIRST_GONE, NEAR, SUMMED, EVENTS, OBSOLETES, EVICTED, EXCLUDED, LAST, DRAWN = range(14)
-
-
-class Rules(NamedTuple):
-    """What one algorithm does its own way."""
-
-    k: int
-    rows: int  # of a window of rows, 0 for one of time
-    later: bool  # later dominators lengthen intervals (ADA, section 5.1)
-    most: int  # candidates at most (section 5.2); 0: there are none
-    suffix: bool  # suffix counts bound scores too
-    exclude: bool  # rows of cells far below are given no events (AMSA, section 7.2)
-    kept: float  # share of obsolete events that are kept (section 5.3)
-    samples: int  # rows of a cell whose mean stands for the others (AHBA, section 7.1); 0: none
-
-
-class Course(NamedTuple):
-    """What all steps read and write."""
-
-    rows: Rows
-    lanes: Lanes
-    codes: Ints  # by slot
-    queue: Queue
-    passed: np.ndarray  # by cell, int32: rows that have arrived in cells before it in every column
-    sums: np.ndarray  # by cell, int32: suffix counts
-    now: Ints
-    walk: Walk
-    offset: Ints  # room for the search of reference rows
-    lives: Ints  # room for intervals, k of them
-    rules: Rules
-
-
-@leaf
-def life(g: Course, seq: int) -> int:
-    """Return how many events there will be at least before a row expires."""
-    left = seq - g.now[HEAD]
-    if g.rules.rows > 0:
-        left += max(0, seq + g.rules.rows - g.now[END])
-    return left
-
-
-@leaf
-def take_stock(g: Course, c: Contenders) -> None:
-    """Note the k-th score, -1 where there are fewer rows, and which member expires first."""
-    g.now[BAR] = -1
-    oldest = ZERO + FAR
-    worst = ZERO + FAR
-    for i in range(c.size[ROWS]):
-        if c.member[i] == 1:
-            oldest = min(oldest, c.seq[i])
-            worst = min(worst, c.score[i])
-    if c.size[MEMBERS] == g.rules.k:
-        g.now[BAR] = worst
-    g.now[FIRST_GONE] = life(g, oldest) if oldest < FAR else 0
-
-
-@leaf
-def later_dominators(g: Course, b: Blocks, c: Contenders, code: int, slot: int) -> int:
-    """Return how many rows outside the answer surely dominate a row and expire later."""
-    cell = cell_of(g.lanes, code)
-    found = g.passed[cell] - b.bound[find(b, cell, slot)]
-    guard = g.lanes.masks[GUARD]
-    place = code & g.lanes.masks[COORDINATES]
-    seq = g.rows.seq[slot]
-    for i in range(c.size[ROWS]):
-        ahead = covers(place, (c.code[i] & g.lanes.masks[COORDINATES]) + g.lanes.masks[STEP], guard)
-        found -= int(ahead and c.member[i] == 1 and c.seq[i] > seq)
-    return max(ZERO, long(found))
-
-
-@leaf
-def interval(g: Course, b: Blocks, c: Contenders, code: int, slot: int, score: int) -> int:
-    """Return for how many events a row with at most this score surely stays out of the answer.
-
-    With r later dominators it stays out until r + 1 of the k members have expired or been overtaken, each whichever
-    comes first for it: the (r + 1)-th smallest of min(life, score_j - score). (Lemma 2 takes the smaller of two order
-    statistics instead, which is too long where one member expires and another is overtaken.)
-    """
-    shortest = min(g.now[FIRST_GONE], g.now[BAR] - score)
-    if not g.rules.later:
-        return shortest
-    r = later_dominators(g, b, c, code, slot)
-    if r == 0:
-        return shortest
-    if r >= g.rules.k:
-        return FAR
-    n = ZERO
-    for i in range(c.size[ROWS]):
-        if c.member[i] == 1:
-            left = min(life(g, c.seq[i]), c.score[i] - score)
-            # The r + 1 smallest so far, rising.
-            j = min(n, r + 1)
-            if j == r + 1:
-                if left >= g.lives[r]:
-                    continue
-                j = r
-            while j > 0 and g.lives[j - 1] > left:
-                g.lives[j] = g.lives[j - 1]
-                j -= 1
-            g.lives[j] = left
-            n += 1
-    return g.lives[r]
-
-
-@leaf
-def schedule(g: Course, b: Blocks, c: Contenders, slot: int, score: int, least: int) -> bool:
-    """Make a row's event; False when it is due in less than ``least`` events, and then none is made."""
-    code = g.codes[slot]
-    wait = interval(g, b, c, code, slot, score)
-    if wait < least:
-        return False
-    q = g.queue
-    q.score[slot] = score
-    q.made[slot] = g.now[ARRIVALS]
-    if wait > life(g, g.rows.seq[slot]) + 1:
-        # Obsolete: the row expires first. What is kept serves as reference row.
-        spread = (g.rows.seq[slot] * 0x9E3779B1) & 0xFFFFFF
-        keep = spread < g.rules.kept * 0x1000000
-        q.due[slot] = OBSOLETE if keep else NO_EVENT
-        g.now[OBSOLETES] += int(keep)
-        g.now[EVICTED] += int(not keep)
-    else:
-        enqueue(q, slot, g.now[CLOCK] + max(1, wait))
-    return True
-
-
-@leaf
-def bound_of(g: Course, slot: int) -> int:
-    """Return the bound of a row's score that its event tells."""
-    return g.queue.score[slot] + g.now[ARRIVALS] - g.queue.made[slot]
-
-
-@leaf
-def by_reference(g: Course, b: Blocks, code: int, slot: int) -> int:
-    """Return a bound by a row that is at least as good and has an event, NO_BOUND where none is found that helps.
-
-    Cells are searched in the order of section 4.2: the row's own, then by how many steps they lie before it.
-    """
-    d = len(g.lanes.place)
-    guard = g.lanes.masks[GUARD]
-    looked = ZERO
-    steps = ZERO
-    total = ZERO
-    for j in range(d):
-        total += coordinate(g.lanes, j, code)
-    while steps <= total and looked < LOOKED_AT:
-        more = _first_offset(g, code, steps)
-        while more and looked < LOOKED_AT:
-            cell = 0
-            for j in range(d):
-                cell |= (coordinate(g.lanes, j, code) - g.offset[j]) << g.lanes.place[j]
-            start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
-            looked += b.count[cell] + 1
-            for at in range(start, start + b.cell[cell, SIZE]):
-                if covers(code, b.code[at], guard):
-                    r = long(b.slot[at])
-                    if r != slot and g.queue.due[r] != NO_EVENT and g.queue.score[r] != NO_BOUND:
-                        if bound_of(g, r) < g.now[BAR] and no_worse(g.lanes, g.rows, r, slot):
-                            return bound_of(g, r)
-            more = _next_offset(g, code, steps)
-        steps += 1
-    return NO_BOUND
-
-
-@leaf
-def _first_offset(g: Course, code: int, steps: int) -> bool:
-    left = steps
-    for j in range(len(g.offset)):
-        g.offset[j] = min(left, coordinate(g.lanes, j, code))
-        left -= g.offset[j]
-    return left == 0
-
-
-@leaf
-def _next_offset(g: Course, code: int, steps: int) -> bool:
-    """Go to the next way to take so many steps back, as one writes a number as a sum of bounded numbers."""
-    d = len(g.offset)
-    freed = ZERO
-    for j in range(d - 1):
-        freed += g.offset[j]
-        if freed > 0 and g.offset[j + 1] < coordinate(g.lanes, j + 1, code):
-            g.offset[j + 1] += 1
-            freed -= 1
-            for i in range(j + 1):
-                g.offset[i] = min(freed, coordinate(g.lanes, i, code))
-                freed -= g.offset[i]
-            return True
-    return False
-
-
-@leaf
-def exact_score(g: Course, b: Blocks, code: int, slot: int) -> int:
-    """Count the rows that a row dominates."""
-    put_slabs_in_order(g.lanes, code, g.walk)
-    found, _ = count_beside(g.lanes, g.rows, b, code, slot, ZERO + FAR, -ZERO - FAR, g.walk)
-    return found + count_behind(g.lanes, b, code, g.walk)
-
-
-@leaf
-def by_cell(g: Course, code: int) -> int:
-    """Return a bound by the suffix counts."""
-    return g.sums[cell_of(g.lanes, code)] + g.now[ARRIVALS] - g.now[SUMMED]
-
-
-@leaf
-def excluded(g: Course, c: Contenders, code: int) -> bool:
-    """Tell whether a cell is so far below the answer that its rows are given no events (section 7.2)."""
-    if g.now[BAR] < 0:
-        return False
-    best = g.now[BAR]
-    for i in range(c.size[ROWS]):
-        if c.member[i] == 1:
-            best = max(best, c.score[i])
-    first = behind(g.lanes, code)
-    least = g.sums[first] if first >= 0 else 0
-    return best - g.now[BAR] < g.now[BAR] - least
-
-
-@leaf
-def is_among(g: Course, s: Contenders, slot: int) -> bool:
-    """Tell whether a row is one of these."""
-    seat = seat_of(s, g.rows.seq[slot])
-    return seat < s.size[ROWS] and s.seq[seat] == g.rows.seq[slot]
-
-
-@inner
-def estimate(g: Course, b: Blocks, s: Contenders, code: int) -> tuple[float, Contenders]:
-    """Return the mean score of a sample of a cell's rows, drawn where there is none, and the samples (section 7.1)."""
-    cell = cell_of(g.lanes, code)
-    mine = code & g.lanes.masks[COORDINATES]
-    have = ZERO
-    total = ZERO
-    for i in range(s.size[ROWS]):
-        if s.code[i] & g.lanes.masks[COORDINATES] == mine:
-            have += 1
-            total += s.score[i]
-    size = long(b.cell[cell, SIZE])
-    start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
-    while have < min(size, g.rules.samples):
-        g.now[DRAWN] = (g.now[DRAWN] * 1103515245 + 12345) & 0x7FFFFFFF
-        draw = (g.now[DRAWN] >> 8) % size
-        while is_among(g, s, long(b.slot[start + draw])):
-            draw = (draw + 1) % size
-        at = start + draw
-        slot = long(b.slot[at])
-        s = with_seats(s, 1)
-        score = exact_score(g, b, b.code[at], slot)
-        join(g.lanes, s, b.code[at], slot, g.rows.seq[slot], score)
-        have += 1
-        total += score
-    return total / max(1, have), s
 
 
 @leaf
@@ -317,12 +66,12 @@ def arrive(g: Course, b: Blocks, c: Contenders, s: Contenders, code: int, cell: 
 
 @leaf
 def _pass_by(g: Course, code: int) -> None:
-    """Count an arrival in all cells behind its own."""
+    """Count an arrival in all cells behind its own whose rows are looked at."""
     w = g.walk
     d = len(g.lanes.place)
     for j in range(d):
         w.least[j] = coordinate(g.lanes, j, code) + 1
-        w.most[j] = (1 << g.lanes.bits[j]) - 1
+        w.most[j] = g.reach[j]
         w.at[j] = w.least[j]
         if w.least[j] > w.most[j]:
             return
@@ -374,6 +123,17 @@ def admit(g: Course, b: Blocks, c: Contenders, slot: int, score: int) -> Contend
     return c
 
 
+@leaf
+def growth(g: Course, c: Contenders) -> int:
+    """Return by how much Δt grows with a count (section 5.2).
+
+    Excluded rows are lost for good, so that there should be candidates for all ranks that a row moves in its life by
+    chance: about 2k rows of the answer come or go in that time, one rank each, up or down.
+    """
+    few = c.size[ROWS] < g.rules.k + 2 * np.sqrt(2.0 * g.rules.k)
+    return 1 + (g.now[NEAR] >> 4) if g.rules.exclude and few else 1
+
+
 @inner
 def examine(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound: int) -> tuple[Contenders, Contenders]:
     """Look at a row whose event is due: schedule it by the bound if that is low enough, else count its score."""
@@ -381,28 +141,26 @@ def examine(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
     rules = g.rules
     g.now[EVENTS] += 1
     short = g.now[BAR] < 0
-    if rules.exclude and excluded(g, c, code):
-        g.now[EXCLUDED] += 1
-        return c, s
-    if not short:
+    known = is_among(g, s, slot)
+    if not short and not known:
         if rules.suffix:
             bound = min(bound, by_cell(g, code))
         if bound >= g.now[BAR]:
             bound = min(bound, by_reference(g, b, code, slot))
         if bound >= g.now[BAR] and rules.samples > 0:
-            mean, s = estimate(g, b, s, code)
-            bound = min(bound, long(np.ceil(mean)))
-        if bound < g.now[BAR] and schedule(g, b, c, slot, bound, 1):
+            believed, s = believe(g, b, s, code)
+            known = is_among(g, s, slot)
+            bound = min(bound, believed)
+        if not known and bound < g.now[BAR] and schedule(g, b, c, slot, bound, 1):
             return c, s
-    score = exact_score(g, b, code, slot)
+    score = s.score[seat_of(s, g.rows.seq[slot])] if known else exact_score(g, b, code, slot)
     if short or score >= g.now[BAR]:
         return admit(g, b, c, slot, score), s
     near = g.now[NEAR] if rules.most > 0 and c.size[ROWS] < rules.k + rules.most else 0
-    if not schedule(g, b, c, slot, score, near):
-        if rules.most > 0:
-            g.now[NEAR] += 1
-        return admit(g, b, c, slot, score), s
-    return c, s
+    late = schedule(g, b, c, slot, score, near)
+    if rules.most > 0 and not known and (not late or rules.exclude):
+        g.now[NEAR] += growth(g, c)
+    return (c if late else admit(g, b, c, slot, score)), s
 
 
 @inner
@@ -421,6 +179,17 @@ def dismiss(g: Course, b: Blocks, c: Contenders) -> None:
 
 
 @inner
+def due_now(g: Course, due: Ints) -> tuple[Ints, int]:
+    """Take out all rows that are due; returns them, in an array that may be a larger one, and how many there are."""
+    n = collect(g.queue, g.now[LAST], g.now[CLOCK], due)
+    while n < 0:
+        due = np.empty(4 * len(due), np.int64)
+        n = collect(g.queue, g.now[LAST], g.now[CLOCK], due)
+    g.now[LAST] = g.now[CLOCK]
+    return due, n
+
+
+@inner
 def judge(
     g: Course, b: Blocks, c: Contenders, s: Contenders, due: Ints, query: int, at: int, log: Log
 ) -> tuple[Contenders, Contenders, Ints, Log]:
@@ -429,11 +198,7 @@ def judge(
     if c.size[GONE] > 0 or c.size[MEMBERS] < g.rules.k or not settled(c, g.rules.k, worst, best):
         elect(c, g.rules.k)
     take_stock(g, c)
-    n = collect(g.queue, g.now[LAST], g.now[CLOCK], due)
-    while n < 0:
-        due = np.empty(4 * len(due), np.int64)
-        n = collect(g.queue, g.now[LAST], g.now[CLOCK], due)
-    g.now[LAST] = g.now[CLOCK]
+    due, n = due_now(g, due)
     bounds = np.empty(n, np.int64)
     for i in range(n):
         bounds[i] = bound_of(g, due[i]) if g.queue.score[due[i]] != NO_BOUND else NO_BOUND
@@ -450,20 +215,16 @@ def judge(
             bounds[i] = -(keys[i] // n)
     for i in range(n):
         c, s = examine(g, b, c, s, due[i], bounds[i])
+    if g.rules.samples > 0:
+        # Rows that were put off by a mean and have been drawn since: their scores are known now, and draw no others.
+        due, n = due_now(g, due)
+        for i in range(n):
+            c, s = examine(g, b, c, s, due[i], NO_BOUND)
     if c.size[ROWS] > c.size[MEMBERS] and (g.rules.most == 0 or at % 64 == 0):
         take_stock(g, c)
         if g.now[BAR] >= 0:
             dismiss(g, b, c)
     return c, s, due, report(g.rows, c, at, query, log)
-
-
-@inner
-def sum_cells(g: Course, b: Blocks) -> None:
-    """Make the suffix counts anew."""
-    for cell in range(len(g.sums)):
-        g.sums[cell] = b.count[cell]
-    suffix_sums(g.lanes, g.sums)
-    g.now[SUMMED] = g.now[ARRIVALS]
 
 
 @inner
@@ -526,6 +287,8 @@ def drive_events(
                 arrive(g, b, c, s, code, cell, slot)
                 if sums and g.now[ARRIVALS] - g.now[SUMMED] >= epoch:
                     sum_cells(g, b)
+                    if g.rules.exclude and g.now[BAR] >= 0:
+                        look_no_further(g)
         if last:
             break
         i = step.arrivals[j]

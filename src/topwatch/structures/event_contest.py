@@ -10,7 +10,8 @@ import numpy as np
 from topwatch.kernels.blocks import NO_BOUND
 from topwatch.kernels.contenders import ROWS
 from topwatch.kernels.counting import COMPARED, COUNTED
-from topwatch.kernels.events import EVENTS, EVICTED, EXCLUDED, NEAR, OBSOLETES, Course, Rules, drive_events
+from topwatch.kernels.course import ESTIMATES, EVENTS, EVICTED, EXCLUDED, NEAR, OBSOLETES, Course, Rules
+from topwatch.kernels.events import drive_events
 from topwatch.kernels.lanes import NOT_RANKED
 from topwatch.kernels.queue import NO_EVENT, NOBODY, Queue
 from topwatch.kernels.rows import Log, Step
@@ -37,7 +38,7 @@ class Intervals:
     suffix : bool
         Suffix counts bound scores too.
     exclude : bool
-        Rows of cells far below the answer are given no events.
+        Rows of cells far below the answer are looked at when they arrive, and given no events.
     kept : float
         Share of obsolete events that are kept.
     samples : int
@@ -80,6 +81,7 @@ class EventContest:
         self._contenders = empty_contenders()
         self._samples = empty_contenders()
         self._queue, self._passed, self._sums = self._new_queue(), np.zeros(1, np.int32), np.zeros(1, np.int32)
+        self._reach: Ints = np.zeros(len(query.prefer), np.int64)
         self._room = 0  # rows that the grid was made for
         self._taken = 0  # ordinal of the last row taken in
         self._crowding = 1.0
@@ -111,6 +113,7 @@ class EventContest:
         self._grid.build(learn_from, slots, self._room, np.zeros(self._window.capacity, np.int32))
         cells = self._grid.blocks.count.size
         self._passed, self._sums = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
+        self._reach[:] = (1 << self._grid.lanes.bits) - 1
         self._queue = self._new_queue()
         self._contenders, self._samples = empty_contenders(), empty_contenders()
         self._crowding = self._grid.crowding()
@@ -155,8 +158,8 @@ class EventContest:
         )
         grid = self._grid
         course = Course(
-            self._window.rows(), grid.lanes, grid.codes, self._queue, self._passed, self._sums, self._now,
-            self._walk, np.zeros(grid.lanes.shift.size, np.int64), np.zeros(self._k + 1, np.int64), rules,
+            self._window.rows(), grid.lanes, grid.codes, self._queue, self._passed, self._sums, self._reach,
+            self._now, self._walk, np.zeros(grid.lanes.shift.size, np.int64), np.zeros(self._k + 1, np.int64), rules,
         )  # fmt: skip
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         grid.blocks, self._contenders, self._samples, log = drive_events(
@@ -186,6 +189,7 @@ class EventContest:
             "evicted": int(self._now[EVICTED]),
             "excluded": int(self._now[EXCLUDED]),
             "sampled": int(self._samples.size[ROWS]),
+            "estimates": int(self._now[ESTIMATES]),
             "recomputations": 0,
             "kept": int(self._contenders.size[ROWS]),
             "bytes": self._grid.bytes() + sum(array.nbytes for array in arrays),

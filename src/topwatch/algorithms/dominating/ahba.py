@@ -6,9 +6,13 @@ it is smaller. With s = ln(1/(1-δ)) / (2 ε²) rows (Hoeffding), the sample's m
 than ε times the range of scores in the cell with a probability of at most 1-δ. The sampled rows' scores are kept
 exactly; those that expire are replaced by others drawn from the cell.
 
-What is bounded is the error of the *mean*: a row that is much better than its cell's mean can be missed. Samples are
-drawn for cells in which a row would have to be counted; that these are cells whose best possible score reaches the k-th
-less Δt, as the paper asks, follows. Its rule to draw none behind a sampled cell is left out.
+What is bounded is the error of the *mean*: a row that is much better than its cell's mean can be missed. The mean
+stands for the *other* rows of a cell: a sampled row's score is known, and it enters the answer by that. In a cell with
+fewer rows than s all are sampled, and nothing is missed.
+
+A cell is sampled when a row in it would have to be counted, its best possible score (the rows in cells not before it)
+reaches the k-th, and it does not lie behind a sampled cell. The sampled rows that are at least as good as a row bound
+its score, exactly, as reference rows do; a row behind a sampled cell that this does not settle is counted.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ def design(
 ) -> Design:
     """Return what makes the contest of a query."""
     samples = sample_size(epsilon, delta)
-    return Intervals(True, candidates(maxcand), near, kept=kept, samples=samples, cells=cells).design()
+    return Intervals(True, candidates(maxcand), near, suffix=True, kept=kept, samples=samples, cells=cells).design()
 
 
 def sample_size(epsilon: float, delta: float) -> int:

@@ -1,0 +1,117 @@
+"""What the loop of ``eva`` and of what is built on it reads and writes at every step.
+
+The clock counts single events: an arrival can raise a row's score by one, an expiry can lower the k-th score by one. So
+the interval lemmas of the paper hold for windows of rows and of time, for bursts and for rare judgements alike.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from topwatch.kernels.blocks import Blocks
+from topwatch.kernels.compile import ZERO, inner, leaf
+from topwatch.kernels.contenders import MEMBERS, ROWS, Contenders, seat_of
+from topwatch.kernels.counting import Walk, count_behind, count_beside, put_slabs_in_order, suffix_sums
+from topwatch.kernels.lanes import Lanes, cell_of
+from topwatch.kernels.queue import Queue
+from topwatch.kernels.rows import Rows
+from topwatch.kernels.scoring import Ints
+
+FAR = 2**60
+
+# Of Course.now: moments, arrivals, first and last ordinal, k-th score, first expiry of a member, interval of
+# candidates, arrivals when the suffix counts were made, and counters: events, kept obsolete ones, evicted ones,
+# exclusions; the moment of the last judgement, the last random number, the best score, and what estimates there were.
+(
+    CLOCK, ARRIVALS, HEAD, END, BAR, FIRST_GONE, NEAR, SUMMED, EVENTS, OBSOLETES, EVICTED, EXCLUDED, LAST, DRAWN, TOP,
+    ESTIMATES,
+) = range(16)  # fmt: skip
+
+
+class Rules(NamedTuple):
+    """What one algorithm does its own way."""
+
+    k: int
+    rows: int  # of a window of rows, 0 for one of time
+    later: bool  # later dominators lengthen intervals (ADA, section 5.1)
+    most: int  # candidates at most (section 5.2); 0: there are none
+    suffix: bool  # suffix counts bound scores too
+    exclude: bool  # rows of cells far below are looked at once (AMSA, section 7.2)
+    kept: float  # share of obsolete events that are kept (section 5.3)
+    samples: int  # rows of a cell whose mean stands for the others (AHBA, section 7.1); 0: none
+
+
+class Course(NamedTuple):
+    """What all steps read and write."""
+
+    rows: Rows
+    lanes: Lanes
+    codes: Ints  # by slot
+    queue: Queue
+    passed: np.ndarray  # by cell, int32: rows that have arrived in cells before it in every column
+    sums: np.ndarray  # by cell, int32: suffix counts
+    reach: Ints  # by column: the last coordinate of cells whose rows are looked at
+    now: Ints
+    walk: Walk
+    offset: Ints  # room for the search of reference rows
+    lives: Ints  # room for intervals, k of them
+    rules: Rules
+
+
+@leaf
+def life(g: Course, seq: int) -> int:
+    """Return how many events there will be at least before a row expires."""
+    left = seq - g.now[HEAD]
+    if g.rules.rows > 0:
+        left += max(0, seq + g.rules.rows - g.now[END])
+    return left
+
+
+@leaf
+def take_stock(g: Course, c: Contenders) -> None:
+    """Note the best and the k-th score, -1 where there are fewer rows, and which member expires first."""
+    g.now[BAR] = -1
+    oldest = ZERO + FAR
+    worst = ZERO + FAR
+    best = ZERO - 1
+    for i in range(c.size[ROWS]):
+        if c.member[i] == 1:
+            oldest = min(oldest, c.seq[i])
+            worst = min(worst, c.score[i])
+            best = max(best, c.score[i])
+    g.now[TOP] = best
+    if c.size[MEMBERS] == g.rules.k:
+        g.now[BAR] = worst
+    g.now[FIRST_GONE] = life(g, oldest) if oldest < FAR else 0
+
+
+@leaf
+def exact_score(g: Course, b: Blocks, code: int, slot: int) -> int:
+    """Count the rows that a row dominates."""
+    put_slabs_in_order(g.lanes, code, g.walk)
+    found, _ = count_beside(g.lanes, g.rows, b, code, slot, ZERO + FAR, -ZERO - FAR, g.walk)
+    return found + count_behind(g.lanes, b, code, g.walk)
+
+
+@leaf
+def by_cell(g: Course, code: int) -> int:
+    """Return a bound by the suffix counts."""
+    return g.sums[cell_of(g.lanes, code)] + g.now[ARRIVALS] - g.now[SUMMED]
+
+
+@inner
+def sum_cells(g: Course, b: Blocks) -> None:
+    """Make the suffix counts anew."""
+    for cell in range(len(g.sums)):
+        g.sums[cell] = b.count[cell]
+    suffix_sums(g.lanes, g.sums)
+    g.now[SUMMED] = g.now[ARRIVALS]
+
+
+@leaf
+def is_among(g: Course, c: Contenders, slot: int) -> bool:
+    """Tell whether a row is one of these."""
+    seat = seat_of(c, g.rows.seq[slot])
+    return seat < c.size[ROWS] and c.seq[seat] == g.rows.seq[slot]
