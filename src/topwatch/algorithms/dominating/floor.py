@@ -28,20 +28,8 @@ import numpy as np
 from topwatch.kernels.blocks import CONTENDS, NO_BOUND
 from topwatch.kernels.contenders import ROWS
 from topwatch.kernels.counting import COMPARED, COUNTED
-from topwatch.kernels.floor import (
-    AGAIN,
-    ANEW,
-    LEVEL,
-    LIVE,
-    NEVER,
-    ON,
-    REFILLS,
-    SURVEYS,
-    Floor,
-    Ground,
-    bounds_by_slot,
-    drive_floor,
-)
+from topwatch.kernels.floor import AGAIN, ANEW, ON, drive_floor
+from topwatch.kernels.ground import LEVEL, LIVE, NEVER, REFILLS, SURVEYS, Floor, Ground, bounds_by_slot
 from topwatch.kernels.lanes import NOT_RANKED
 from topwatch.kernels.rows import Log, Step
 from topwatch.kernels.scoring import Floats, Ints

@@ -1,0 +1,201 @@
+"""What bounds the scores of the rows that ``floor`` does not follow, and the pivots that do it by comparison.
+
+The invariant: a row that is no contender has a score below the floor until the epoch ends. An epoch is a fixed number
+of arrivals; in it no score rises by more. What is written with a row is a bound of its score at the epoch's beginning,
+less its cell's drift, so that one number per cell keeps the bounds of all its rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from topwatch.kernels.blocks import BEGIN, CONTENDS, FIRST, NO_BOUND, SIZE, Blocks
+from topwatch.kernels.compile import ZERO, inner, kernel, leaf, long
+from topwatch.kernels.contenders import Contenders, join
+from topwatch.kernels.counting import Walk, behind, count_beside, put_slabs_in_order, suffix_sums
+from topwatch.kernels.lanes import GUARD, Lanes, cell_of, covers, strictly_within, surely, within
+from topwatch.kernels.rows import Rows
+from topwatch.kernels.scoring import Ints
+
+NEVER = -(2**40)  # a floor that every row reaches
+REST = 16  # epochs' worth of arrivals: how far below the floor a bound is counted down, so that it holds for a while
+
+# Of Floor.now: the floor, arrivals and expiries of this epoch, pivots, least bound of a pivot, ranked rows, surveys.
+LEVEL, CAME, WENT, PIVOTS, PIVOT_LEVEL, LIVE, SURVEYS, REFILLS = range(8)
+
+
+class Floor(NamedTuple):
+    """What bounds the scores of the rows that are no contenders."""
+
+    now: Ints
+    sums: np.ndarray  # by cell, int32: rows in cells not before it when the epoch began
+    drift: np.ndarray  # by cell, int32: what the bounds of its rows have risen by
+    arrived: np.ndarray  # by cell, int32: arrivals of this epoch
+    came: Ints  # codes of this epoch's arrivals; as long as an epoch
+    went: Ints  # codes of its expiries
+    pivot: Ints  # rows below the floor as codes: what is no better in any column is below it too
+    pivot_bound: Ints
+    k: int
+    slack: int
+
+
+class Ground(NamedTuple):
+    """What all steps read and write."""
+
+    rows: Rows
+    lanes: Lanes
+    codes: Ints  # by slot
+    floor: Floor
+    walk: Walk
+
+
+@leaf
+def measure(g: Ground, b: Blocks, code: int, slot: int, limit: int) -> tuple[int, int]:
+    """Return a row's score now and the bound of it when the epoch began; exact where the bound reaches ``limit``."""
+    f = g.floor
+    came = f.came[: f.now[CAME]]
+    went = f.went[: f.now[WENT]]
+    cell = cell_of(g.lanes, code)
+    first = behind(g.lanes, code)
+    more = within(code, came, g.lanes)
+    less = strictly_within(code, went, g.lanes) if first >= 0 else ZERO
+    most = f.sums[cell] + more - within(code, went, g.lanes)
+    back = less - more
+    if most + back >= limit:
+        put_slabs_in_order(g.lanes, code, g.walk)
+        _, most = count_beside(g.lanes, g.rows, b, code, slot, most, limit - back, g.walk)
+    return most, most + back
+
+
+@leaf
+def below_a_pivot(g: Ground, code: int) -> int:
+    """Return the bound of a pivot that is at least as good as a row of this code, NO_BOUND where there is none."""
+    f = g.floor
+    guard = g.lanes.masks[GUARD]
+    guarded = code | guard
+    n = f.now[PIVOTS]
+    for first in range(0, n, 64):
+        part = f.pivot[first : min(n, first + 64)]
+        found = ZERO
+        for i in range(len(part)):
+            found += int((guarded - part[i]) & guard == guard)
+        if found > 0:
+            for i in range(len(part)):
+                if covers(code, part[i], guard):
+                    return f.pivot_bound[first + i]
+    return NO_BOUND
+
+
+@leaf
+def note_pivot(g: Ground, code: int, bound: int) -> None:
+    """Remember a row that is below the floor for the rest of the epoch."""
+    f = g.floor
+    n = f.now[PIVOTS]
+    if n < len(f.pivot) and bound >= f.now[PIVOT_LEVEL]:
+        f.pivot[n] = surely(g.lanes, code)
+        f.pivot_bound[n] = bound
+        f.now[PIVOTS] = n + 1
+
+
+@inner
+def choose_pivots(g: Ground, b: Blocks) -> None:
+    """Take rows with high bounds below the floor, lowest first; the level that makes enough of them is learnt."""
+    f = g.floor
+    epoch = len(f.came)
+    limit = f.now[LEVEL] - epoch
+    room = len(f.pivot)
+    f.now[PIVOT_LEVEL] = min(f.now[PIVOT_LEVEL], limit - 1)
+    f.now[PIVOTS] = 0
+    found = ZERO
+    for cell in range(len(f.sums)):
+        if b.count[cell] == 0 or f.sums[cell] + epoch < f.now[LEVEL]:
+            continue
+        start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
+        drift = f.drift[cell]
+        for at in range(start, start + b.cell[cell, SIZE]):
+            bound = b.bound[at]
+            if bound != CONTENDS and bound != NO_BOUND and f.now[PIVOT_LEVEL] <= bound + drift < limit:
+                found += 1
+                note_pivot(g, b.code[at], bound + drift)
+    n = f.now[PIVOTS]
+    keys = np.empty(n, np.int64)
+    codes = np.empty(n, np.int64)
+    for i in range(n):
+        keys[i] = f.pivot_bound[i] * room + i
+        codes[i] = f.pivot[i]
+    keys.sort()
+    for i in range(n):
+        f.pivot[i] = codes[keys[i] % room]
+        f.pivot_bound[i] = keys[i] // room
+    gap = limit - f.now[PIVOT_LEVEL]
+    if found > room:
+        f.now[PIVOT_LEVEL] = limit - max(1, gap - gap // 4)
+    elif found < room // 2:
+        f.now[PIVOT_LEVEL] -= gap // 2 + 1
+
+
+@leaf
+def place_row(g: Ground, b: Blocks, c: Contenders, at: int, cell: int) -> None:
+    """Find a bound for the row at a place that keeps it below the floor, or make it a contender; needs a seat."""
+    f = g.floor
+    code = b.code[at]
+    epoch = len(f.came)
+    bound = below_a_pivot(g, code)
+    if bound == NO_BOUND:
+        limit = f.now[LEVEL] - REST * epoch
+        score, bound = measure(g, b, code, long(b.slot[at]), limit)
+        if bound + epoch >= f.now[LEVEL]:
+            slot = long(b.slot[at])
+            join(g.lanes, c, code, slot, g.rows.seq[slot], score)
+            b.bound[at] = CONTENDS
+            return
+        note_pivot(g, code, bound)
+    b.bound[at] = bound - f.drift[cell]
+
+
+@leaf
+def begin_epoch(g: Ground, b: Blocks) -> None:
+    """Count all cells anew and move their drifts on by what has come and gone."""
+    f = g.floor
+    suffix_sums(g.lanes, f.arrived)
+    step = ZERO
+    for j in range(len(g.lanes.place)):
+        step += 1 << g.lanes.place[j]
+    # Rows that went from cells not before a cell: what was there, and came, and is not there now.
+    for cell in range(len(f.sums)):
+        f.drift[cell] += f.arrived[cell]
+        f.arrived[cell] += f.sums[cell]
+        f.sums[cell] = b.count[cell]
+    suffix_sums(g.lanes, f.sums)
+    for cell in range(len(f.sums)):
+        whole = True
+        for j in range(len(g.lanes.place)):
+            last = (1 << g.lanes.bits[j]) - 1
+            whole &= (cell >> g.lanes.place[j]) & last != last
+        if whole:
+            f.drift[cell] -= f.arrived[cell + step] - f.sums[cell + step]
+    for cell in range(len(f.sums)):
+        f.arrived[cell] = 0
+    f.now[CAME] = 0
+    f.now[WENT] = 0
+
+
+@leaf
+def clear(numbers: np.ndarray) -> None:
+    """Set all to zero."""
+    for i in range(len(numbers)):
+        numbers[i] = 0
+
+
+@kernel
+def bounds_by_slot(g: Ground, b: Blocks, out: np.ndarray) -> None:
+    """Begin an epoch, and write each row's bound at its slot (int32)."""
+    begin_epoch(g, b)
+    for cell in range(len(b.count)):
+        start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
+        for at in range(start, start + b.cell[cell, SIZE]):
+            bound = b.bound[at]
+            known = bound != CONTENDS and bound != NO_BOUND
+            out[b.slot[at]] = bound + g.floor.drift[cell] if known else bound
