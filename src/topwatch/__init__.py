@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from topwatch.changes import Change, Changes, Entry
+from topwatch.changes import Answer, Change, Changes, Entry
 from topwatch.errors import DataError, PlanError, QueryError, TopwatchError
 from topwatch.monitor import Monitor
 from topwatch.queries import Dominating, Nearest, Threshold, TopK
@@ -31,6 +31,7 @@ def __getattr__(name: str) -> ModuleType:
 
 
 __all__ = [
+    "Answer",
     "Change",
     "Changes",
     "DataError",

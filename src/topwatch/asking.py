@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import numbers
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from topwatch.errors import QueryError
@@ -24,6 +25,22 @@ def as_list(queries: Any) -> list[Query]:
         if not isinstance(query, KINDS):
             raise QueryError(f"queries: expected queries such as TopK(...), got {query!r}")
     return listed
+
+
+def named(queries: Iterable[Query], taken: Container[str]) -> dict[str, Query]:
+    """Return queries by their names; those without get one that is not taken."""
+    known: dict[str, Query] = {}
+    counts: dict[str, Iterator[int]] = {}
+    for query in queries:
+        name = query.name
+        if name is None:
+            kind = type(query).__name__.lower()
+            fresh = (f"{kind}-{number}" for number in counts.setdefault(kind, itertools.count(1)))
+            name = next(one for one in fresh if one not in known and one not in taken)
+        elif name in known or name in taken:
+            raise QueryError(f"name: two queries are called {name!r}; every query needs a name of its own")
+        known[name] = query
+    return known
 
 
 def checked_window(window: Any, id: str | None, time: str | None) -> Window:

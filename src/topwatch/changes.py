@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +22,25 @@ class Entry(NamedTuple):
     score: float
 
 
+class Answer(list[Entry]):
+    """The rows of an answer, best first: a list, with a note on how it was made.
+
+    Attributes
+    ----------
+    note : str
+        Empty for an exact answer, else such as ``"approximate: amsa"``.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = (), note: str = "") -> None:
+        super().__init__(entries)
+        self.note = note
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is the answer, and not near it."""
+        return not self.note
+
+
 class Change(NamedTuple):
     """A row that entered or left an answer; ``at`` is the ordinal of the row after which that holds."""
 
@@ -29,6 +49,24 @@ class Change(NamedTuple):
     op: Literal["enter", "leave"]
     id: Any
     score: float
+
+    @property
+    def note(self) -> str:
+        """How the answer was made that the row entered or left: empty for an exact one. No part of the tuple."""
+        return ""
+
+
+class _NotedChange(Change):
+    """A change of an answer that is not exact."""
+
+    _note = ""
+
+    @property
+    def note(self) -> str:
+        return self._note
+
+    def __repr__(self) -> str:
+        return f"{Change(*self)!r}"[:-1] + f", note={self.note!r})"
 
 
 class Changes:
@@ -52,6 +90,7 @@ class Changes:
         self._ids = ids
         self.score: np.ndarray = score
         self.ticks: np.ndarray = ticks  # of rows with equal scores the one with the larger tick is newer
+        self._notes: list[tuple[int, str]] = []  # how many changes, and their note; empty where none is kept
 
     def __len__(self) -> int:
         return int(self.at.size)
@@ -59,11 +98,16 @@ class Changes:
     def __iter__(self) -> Iterator[Change]:
         ids = self._ids.tolist() if isinstance(self._ids, np.ndarray) else self._ids.to_pylist()
         lines = zip(self.at.tolist(), self._query.tolist(), self._op.tolist(), ids, self.score.tolist(), strict=True)
+        notes = itertools.chain.from_iterable(itertools.repeat(note, times) for times, note in self._notes)
         for at, query, op, name, score in lines:
-            yield Change(at, self._names[query], _OPS[op], name, score)  # type: ignore[arg-type]
+            note = next(notes, "")
+            change = (_NotedChange if note else Change)(at, self._names[query], _OPS[op], name, score)  # type: ignore[arg-type]
+            if note:
+                change._note = note  # type: ignore[attr-defined]
+            yield change
 
     def to_arrow(self) -> pa.Table:
-        """Return a table with the columns at, query, op, id and score."""
+        """Return a table with the columns at, query, op, id and score; and note, of a monitor with ``max_lag``."""
         import pyarrow as pa
 
         def words(numbers: np.ndarray, known: list[str]) -> pa.Array:
@@ -77,11 +121,21 @@ class Changes:
             ids,
             pa.array(self.score, pa.float64()),
         ]
-        return pa.table(columns, names=["at", "query", "op", "id", "score"])
+        names = ["at", "query", "op", "id", "score"]
+        if self._notes:
+            columns.append(pa.array([note for times, note in self._notes for _ in range(times)], pa.string()))
+            names.append("note")
+        return pa.table(columns, names=names)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a data frame with the columns at, query, op, id and score."""
+        """Return a data frame with the columns of :meth:`to_arrow`."""
         return self.to_arrow().to_pandas()
+
+    def noted(self, note: str) -> Changes:
+        """Return the changes with a note, where they have none yet."""
+        if not self._notes:
+            self._notes = [(len(self), note)]
+        return self
 
     def __repr__(self) -> str:
         return f"<Changes: {len(self):,} in {len(np.unique(self._query)):,} queries>"
@@ -105,6 +159,8 @@ def join(names: list[str], parts: list[Changes]) -> Changes:
     def together(name: str) -> np.ndarray:
         return np.concatenate([getattr(part, name) for part in parts])
 
-    return Changes(
+    joined = Changes(
         names, together("at"), together("_query"), together("_op"), ids, together("score"), together("ticks")
     )
+    joined._notes = [run for part in parts for run in part._notes]
+    return joined

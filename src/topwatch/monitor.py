@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from topwatch import plan
-from topwatch.asking import as_list, checked_emit, checked_lateness, checked_window, column_name, schedule_of
+from topwatch.asking import as_list, checked_emit, checked_lateness, checked_window, column_name, named, schedule_of
 from topwatch.batches import Batch
-from topwatch.changes import Changes, Entry, join
+from topwatch.changes import Answer, Changes, Entry, join
 from topwatch.errors import QueryError, nearest_name
 from topwatch.firsts import Firsts
 from topwatch.intake import Intake, count_skipped
 from topwatch.queries import KINDS, Query, Threshold
 from topwatch.reasons import Why, explain_row
 from topwatch.roll import Roll, Served
+from topwatch.switching import LEVELS, check_query, checked_switch, note_of
 from topwatch.waiting import Waiting
 from topwatch.windows import LastRows, Latest, Window
 
@@ -51,6 +51,9 @@ class Monitor:
     lateness : str or timedelta, optional
         For how long rows wait for others that belong before them; answers are as of that long ago. Rows that come later
         still are counted and dropped. Without it, times may not decrease.
+    max_lag : str or timedelta, optional
+        Falling behind the event time by more than that, dominating queries are answered approximately, by AHBA and then
+        AMSA, until there is room again.
     **options
         Options of the algorithm, such as ``cells=12``.
 
@@ -75,9 +78,12 @@ class Monitor:
         time: str | None = None,
         emit: str = "changes",
         lateness: str | datetime.timedelta | None = None,
+        max_lag: str | datetime.timedelta | None = None,
+        _clock: Callable[[], float] | None = None,
         **options: Any,
     ) -> None:
-        plan.check_algorithm(algorithm, options)
+        plan.check_algorithm(algorithm, options, LEVELS[1:] if max_lag is not None else ())
+        self._switch = checked_switch(max_lag, algorithm, time, _clock)
         listed = [queries] if isinstance(queries, KINDS) else as_list(queries)
         self._window, self._algorithm, self._options = checked_window(window, id, time), algorithm, options
         plan.check_window(self._window, options)
@@ -92,14 +98,14 @@ class Monitor:
         self._roll = Roll()
         self._alike: dict[tuple[str, ...], int] = {}  # how many queries read the same columns
         self._counts = dict.fromkeys(("skipped", "judgements", "changes", "unknown_deletes", "pairs"), 0)
-        named = self._name_all(listed)
-        self._count_alike(named.values())
-        choices = {name: self._choose(query, name) for name, query in named.items()}
-        for name, query in named.items():
+        by_name = named(listed, ())
+        self._count_alike(by_name.values())
+        choices = {name: self._choose(query, name) for name, query in by_name.items()}
+        for name, query in by_name.items():
             for column in query.columns:
                 self._intake.columns.setdefault(column, name)
         self._feed = self._make_feed()
-        for name, query in named.items():
+        for name, query in by_name.items():
             self._serve(query, choices[name])
 
     # ---- what a user calls
@@ -113,7 +119,7 @@ class Monitor:
 
     def _push(self, read: Batch) -> Changes:
         if read.rows == 0:
-            return join(self._roll.names, [])
+            return self._join([])
         if read.times is not None:
             self._feed.measure(self._intake.unit())
         needed = [c for c, name in zip(read.columns, self._intake.columns.values(), strict=True) if name]
@@ -128,7 +134,7 @@ class Monitor:
         if self._waiting is not None:
             held = self._waiting.pass_to(now, len(self._intake.columns))
             parts += [self._push(held)] if held is not None else []
-        return join(self._roll.names, [*parts, self._take(self._feed.advance(now, judge=self._every == 1))])
+        return self._join([*parts, self._take(self._feed.advance(now, judge=self._every == 1))])
 
     def delete(self, ids: Any) -> Changes:
         """Remove rows by id from a ``latest()`` window."""
@@ -140,14 +146,15 @@ class Monitor:
             )
         values = self._intake.ids(ids)
         if len(values) == 0:
-            return join(self._roll.names, [])
+            return self._join([])
         unknown, steps = self._feed.delete(values, judge=self._every == 1)
         self._counts["unknown_deletes"] += unknown
         return self._take(steps)
 
-    def answer(self, name: str | None = None) -> list[Entry]:
+    def answer(self, name: str | None = None) -> Answer:
         """Return a query's answer as of the last judgement, best first; with one query its name can be left out."""
-        return [Entry(id, score) for id, score, _ in self.lines(name)]
+        note = note_of(self._find(name), self._switch)
+        return Answer((Entry(id, score) for id, score, _ in self.lines(name)), note)
 
     def lines(self, name: str | None = None) -> list[tuple[Any, float, int]]:
         """Return a query's answer as (id, score, tick); of rows with equal scores the larger tick is the newer one."""
@@ -178,7 +185,7 @@ class Monitor:
         """Watch one more query; it is judged at once over the window as of the last judgement."""
         if not isinstance(query, KINDS):
             raise QueryError(f"add: expected a query such as TopK(...), got {query!r}")
-        ((name, query),) = self._name_all([query]).items()
+        ((name, query),) = named([query], self._served).items()
         choice = self._choose(query, name)
         new = [column for column in query.columns if column not in self._intake.columns]
         if new:
@@ -189,7 +196,7 @@ class Monitor:
         self._serve(query, choice)
         served = self._served[name]
         found = served.engine.start(served.place, self._feed.head, self._feed.judged_tick, 0)
-        return self._changes([(served.engine, found)], np.array([self._feed.judged]))
+        return self._join([self._changes([(served.engine, found)], np.array([self._feed.judged]))])
 
     def remove(self, name: str) -> None:
         """Stop watching a query."""
@@ -209,7 +216,8 @@ class Monitor:
         ``judgements``, ``changes``, ``skipped`` rows, ``unknown_deletes``;
         ``scores`` computed and ``pruned``, the pairs of a row and a query that were never scored; ``kept`` rows over
         all queries, ``recomputations`` from scratch, ``switches`` between PA and RAPF, ``influence`` list entries,
-        ``bytes`` of state.
+        ``bytes`` of state. With ``max_lag`` also the ``level`` (0 exact, 1 AHBA, 2 AMSA), ``switches`` between levels,
+        and ``lag_ms``.
         """
         totals: dict[str, int] = {"switches": 0}
         for engine in self._engines.values():
@@ -227,6 +235,7 @@ class Monitor:
             **totals,
             "pruned": max(0, pairs - totals.get("scores", 0)),
             "bytes": totals.get("bytes", 0) + self._feed.bytes(),
+            **(self._switch.stats() if self._switch is not None else {}),
         }
 
     def explain(self) -> str:
@@ -277,20 +286,6 @@ class Monitor:
             return FifoFeed(columns, window.rows, None, schedule)
         return FifoFeed(columns, None, window.nanoseconds, schedule)
 
-    def _name_all(self, queries: Iterable[Query]) -> dict[str, Query]:
-        named: dict[str, Query] = {}
-        numbers: dict[str, Iterator[int]] = {}
-        for query in queries:
-            name = query.name
-            if name is None:
-                kind = type(query).__name__.lower()
-                fresh = (f"{kind}-{number}" for number in numbers.setdefault(kind, itertools.count(1)))
-                name = next(one for one in fresh if one not in named and one not in self._served)
-            elif name in named or name in self._served:
-                raise QueryError(f"name: two queries are called {name!r}; every query needs a name of its own")
-            named[name] = query
-        return named
-
     def _count_alike(self, queries: Iterable[Query]) -> None:
         for query in queries:
             self._alike[query.reads] = self._alike.get(query.reads, 0) + 1
@@ -298,19 +293,24 @@ class Monitor:
     def _choose(self, query: Query, name: str) -> plan.Choice:
         if not isinstance(query, Threshold) and query.k > MOST_ROWS and not isinstance(self._window, LastRows):
             raise QueryError(f"{type(query).__name__}: k: expected at most {MOST_ROWS:,}, got {query.k:,}")
-        return plan.choose(query, name, self._window, self._algorithm, "max_error" in self._options)
+        if self._switch is not None:
+            check_query(query, name, self._window)
+        choice = plan.choose(query, name, self._window, self._algorithm, "max_error" in self._options)
+        return choice if self._switch is None else self._switch.load.choice(choice)
 
     def _serve(self, query: Query, choice: plan.Choice) -> None:
+        self._served[choice.query] = Served(query, choice.query, *self._seat(query, choice), choice)
+        self._roll.add(self._served[choice.query])
+
+    def _seat(self, query: Query, choice: plan.Choice) -> tuple[Engine, int]:
+        """Find or make the engine that serves a query, and give it a place there."""
         group = plan.group_of(query, choice.algorithm, self._alike[query.reads])
         number = {column: place for place, column in enumerate(self._intake.columns)}
         if group not in self._engines:
             self._engines[group] = plan.build(group, self._feed, self._window, number, self._options)
             if group[2]:
                 self._gather(group, number)
-        engine = self._engines[group]
-        place = engine.add(query, number)
-        self._served[choice.query] = Served(query, choice.query, engine, place, choice)
-        self._roll.add(self._served[choice.query])
+        return self._engines[group], self._engines[group].add(query, number)
 
     def _gather(self, group: plan.Group, number: dict[str, int]) -> None:
         """Move queries that read the columns of a new group into it from the one without a grid."""
@@ -332,15 +332,21 @@ class Monitor:
         }
 
     def _take(self, steps: Iterator[Step]) -> Changes:
+        began = self._switch.before(self) if self._switch is not None else 0.0
         parts = []
+        rows = judgements = 0
         for step in steps:
-            self._counts["judgements"] += step.at.size
-            self._counts["pairs"] += step.arrived.size * len(self._served)
+            judgements += step.at.size
+            rows += step.arrived.size
             # Several judgements may stand at one row: they are told apart by their numbers until all is in order.
             numbered = step._replace(at=np.arange(step.at.size))
             found = [(engine, engine.process(numbered)) for engine in self._engines.values()]
             parts.append(self._changes(found, step.at))
-        return join(self._roll.names, parts)
+        self._counts["judgements"] += judgements
+        self._counts["pairs"] += rows * len(self._served)
+        if self._switch is not None:
+            self._switch.after(self, began, rows, judgements > 0)
+        return self._join(parts)
 
     def _changes(self, found: list[tuple[Engine, Found]], at_of: np.ndarray) -> Changes:
         """Put what the engines found in order; ``at_of`` gives each judgement's row."""
@@ -361,6 +367,10 @@ class Monitor:
             number, query, op, slot, seq, score = (part[chosen] for part in (number, query, op, slot, seq, score))
         self._counts["changes"] += number.size
         return Changes(self._roll.names, at_of[number], query, op, self._ids(slot, seq), score, seq)
+
+    def _join(self, parts: list[Changes]) -> Changes:
+        changes = join(self._roll.names, parts)
+        return changes if self._switch is None else self._switch.noted(changes)
 
     def _ids(self, slots: np.ndarray, ticks: np.ndarray) -> Any:
         return np.empty(0) if self._feed.ids is None else self._feed.ids.read(slots, ticks)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,6 +24,7 @@ Group = tuple[str, bool, tuple[str, ...]]  # algorithm, thresholds or not, colum
 MANY_QUERIES = 24  # from here on, queries that read the same columns have a group and a grid of their own
 
 _INDEX = ("index", "cells")
+_EVENTS = ("cells", "near", "maxcand", "kept")
 
 
 class UnknownAlgorithmError(PlanError, QueryError):
@@ -41,6 +42,7 @@ class Algorithm:
     own_grid: bool = False  # queries over different columns stand in groups of their own
     lists: bool = False  # where many queries read the same columns, a grid of their own pays
     most_columns: int | None = None  # that a query may read
+    exact: bool = True
 
 
 ALGORITHMS = {
@@ -52,7 +54,7 @@ ALGORITHMS = {
     "reserve": Algorithm("topk", options=("cells", "slack", "route"), lists=True),
     "sa": Algorithm("topk", latest=False),
     "ra": Algorithm("topk", options=("relax",), latest=False),
-    "pa": Algorithm("topk", options=("sigma", "max_error", *_INDEX), latest=False, lists=True),
+    "pa": Algorithm("topk", options=("sigma", "max_error", *_INDEX), latest=False, lists=True, exact=False),
     "sasf": Algorithm("topk", options=("buffer", *_INDEX), latest=False, lists=True),
     "sarf": Algorithm("topk", options=("buffer", "relax", *_INDEX), latest=False, lists=True),
     "sapf": Algorithm("topk", options=("buffer", *_INDEX), latest=False, lists=True),
@@ -63,11 +65,9 @@ ALGORITHMS = {
     "snn": Algorithm("topk", options=("cells",), latest=False, any_score=False, own_grid=True),
     "bfa": Algorithm("dominating"),
     "eva": Algorithm("dominating", options=("cells",), latest=False, most_columns=16),
-    "ada": Algorithm("dominating", ("cells", "near", "maxcand", "kept", "suffix"), latest=False, most_columns=16),
-    "ahba": Algorithm(
-        "dominating", ("cells", "near", "maxcand", "kept", "epsilon", "delta"), latest=False, most_columns=16
-    ),
-    "amsa": Algorithm("dominating", ("cells", "near", "maxcand", "kept"), latest=False, most_columns=16),
+    "ada": Algorithm("dominating", (*_EVENTS, "suffix"), latest=False, most_columns=16),
+    "ahba": Algorithm("dominating", (*_EVENTS, "epsilon", "delta"), latest=False, most_columns=16, exact=False),
+    "amsa": Algorithm("dominating", _EVENTS, latest=False, most_columns=16, exact=False),
     "floor": Algorithm("dominating", options=("cells", "slack"), most_columns=16),
 }
 AUTO = ("reserve", "floor")  # one for each family
@@ -93,13 +93,13 @@ def choose(query: Query, name: str, window: Window, algorithm: str, may_err: boo
     is exact, was 2.7 times as fast with k = 9 and 1.4 times with k = 81.
     """
     if algorithm != "auto":
-        reason = _refusal(query, window, algorithm)
+        reason = refusal(query, window, algorithm)
         if reason:
-            able = ", ".join(a for a in ALGORITHMS if not _refusal(query, window, a))
+            able = ", ".join(a for a in ALGORITHMS if not refusal(query, window, a))
             raise PlanError(f"algorithm: {algorithm!r} cannot serve query {name!r}: {reason}; {able} can")
         return Choice(name, algorithm, "you asked for it")
     if isinstance(query, Dominating):
-        best = next(a for a in ("floor", "bfa") if not _refusal(query, window, a))
+        best = next(a for a in ("floor", "bfa") if not refusal(query, window, a))
         reason = "it is exact, and looks only at rows that can reach the k-th score"
         return Choice(name, best, reason if best == "floor" else "it serves any number of columns")
     if isinstance(query, Threshold):
@@ -111,13 +111,13 @@ def choose(query: Query, name: str, window: Window, algorithm: str, may_err: boo
     return Choice(name, "reserve", "it is exact, and none was clearly faster with 1 to 10,000 queries")
 
 
-def check_algorithm(algorithm: str, options: Mapping[str, Any]) -> None:
-    """Refuse unknown names and options that the algorithm does not have."""
+def check_algorithm(algorithm: str, options: Mapping[str, Any], others: Iterable[str] = ()) -> None:
+    """Refuse unknown names and options that neither the algorithm nor ``others`` that may take over have."""
     known = ["auto", *ALGORITHMS]
     if algorithm not in known:
         hint = nearest_name(str(algorithm), known)
         raise UnknownAlgorithmError(f"algorithm: unknown name {algorithm!r}; accepted are {', '.join(known)}{hint}")
-    serving = AUTO if algorithm == "auto" else (algorithm,)
+    serving = (*(AUTO if algorithm == "auto" else (algorithm,)), *others)
     accepted = tuple(dict.fromkeys(option for name in serving for option in ALGORITHMS[name].options))
     accepted += ("max_error",) if algorithm == "auto" else ()
     for option, value in options.items():
@@ -155,7 +155,8 @@ def check_window(window: Window, options: Mapping[str, Any]) -> None:
         )
 
 
-def _refusal(query: Query, window: Window, algorithm: str) -> str:
+def refusal(query: Query, window: Window, algorithm: str) -> str:
+    """Say why an algorithm cannot serve a query; nothing where it can."""
     able = ALGORITHMS[algorithm]
     if able.family not in ("", family_of(query)):
         return f"it ranks by {FAMILIES[able.family]}, and the query by {FAMILIES[family_of(query)]}"

@@ -47,6 +47,7 @@ def save(monitor: Monitor) -> bytes:
         "algorithm": monitor._algorithm,
         "emit": monitor._emit,
         "options": monitor._options,
+        "load": monitor._switch.save() if monitor._switch is not None else None,
         **dataclasses.asdict(monitor._intake),
         "counts": monitor._counts,
     }
@@ -58,6 +59,7 @@ def resume(kind: type[Monitor], blob: bytes) -> Monitor:
     from topwatch.structures.saving import load_feed
 
     header, arrays = snapshots.unpack(blob)
+    load = header.get("load")
     queries = [snapshots.read_query(data) for data in header["queries"]]
     monitor = kind(
         [],
@@ -67,8 +69,11 @@ def resume(kind: type[Monitor], blob: bytes) -> Monitor:
         id=header["id"],
         time=header["time"],
         emit=header.get("emit", "changes"),
+        max_lag=f"{round(1e9 * load['most'])} ns" if load else None,
         **header["options"],
     )
+    if monitor._switch is not None and load is not None:
+        monitor._switch.restore(load)
     monitor._intake = Intake(**{part.name: header[part.name] for part in dataclasses.fields(Intake)})
     monitor._feed = monitor._make_feed()
     monitor._feed.measure(monitor._intake.unit())
