@@ -23,7 +23,7 @@ class Tally:
     >>> tally = Tally({1, 2}, {1, 3})
     >>> tally.pass_by([(11, "leave", 2), (11, "enter", 3)], [(12, "leave", 1), (12, "enter", 4)], 10, 12)
     >>> tally.mean()
-    0.6666666666666666
+    0.75
     """
 
     def __init__(self, truth: Iterable[Any], mine: Iterable[Any]) -> None:
