@@ -76,6 +76,11 @@ class Stream:
                 return
         raise AssertionError(f"level {level} was not reached: {self.monitor.stats()}")
 
+    def until_noted(self, note: str) -> None:
+        """Push at the pace of the rows, so that the level stays, until a change has the note."""
+        while note not in self.notes:
+            self.push(0.2)
+
     def expect_exact(self) -> None:
         answer = self.monitor.answer()
         assert [(entry.id, entry.score) for entry in answer] == self.oracle.answer("q")
@@ -96,8 +101,10 @@ def test_there_and_back(algorithm: str, kind: str, rng: np.random.Generator) -> 
     assert s.monitor.answer().note == "approximate: ahba"
     assert not s.monitor.answer().exact
     assert f"q: ahba – it is behind, by more than max_lag; {exact} serves it again" in s.monitor.explain()
+    s.until_noted("approximate: ahba")
     s.until(2, 0.4)
     assert s.monitor.answer().note == "approximate: amsa"
+    s.until_noted("approximate: amsa")
     assert s.monitor.stats()["switches"] == 2
     assert s.monitor.stats()["lag_ms"] > 1000
     s.until(0, 0.01, QUIET)
