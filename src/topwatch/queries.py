@@ -90,7 +90,7 @@ class TopK(_Scored):
     def __post_init__(self) -> None:
         _check_score(self)
         _check_common(self)
-        _check_k(type(self).__name__, self.k)
+        check_k(type(self).__name__, self.k)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Nearest(_Scored):
         object.__setattr__(self, "score", distance(self.point))
         object.__setattr__(self, "point", dict(self.point))
         _check_common(self)
-        _check_k(type(self).__name__, self.k)
+        check_k(type(self).__name__, self.k)
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,9 @@ class Dominating(_Ranking):
     where: Mapping[str, Range] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prefer", _checked_prefer(type(self).__name__, self.prefer))
+        object.__setattr__(self, "prefer", checked_prefer(type(self).__name__, self.prefer))
         _check_common(self)
-        _check_k(type(self).__name__, self.k)
+        check_k(type(self).__name__, self.k)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -183,7 +183,8 @@ Query = Scored | Dominating
 KINDS = (TopK, Nearest, Threshold, Dominating)
 
 
-def _check_k(query: str, k: object) -> None:
+def check_k(query: str, k: object) -> None:
+    """Refuse a k that is no whole number of at least 1."""
     if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
         raise QueryError(f"{query}: k: expected a whole number of at least 1, got {k!r}")
 
@@ -194,7 +195,8 @@ def _check_score(query: TopK | Threshold) -> None:
         raise QueryError(f"{kind}: score: expected linear(...), distance(...) or another score, got {query.score!r}")
 
 
-def _checked_prefer(kind: str, prefer: object) -> dict[str, Direction]:
+def checked_prefer(kind: str, prefer: object) -> dict[str, Direction]:
+    """Return what is preferred in which column, or refuse it."""
     if not isinstance(prefer, Mapping) or not prefer:
         raise QueryError(f"{kind}: prefer: expected a mapping of column to 'min' or 'max', got {prefer!r}")
     for column, better in prefer.items():

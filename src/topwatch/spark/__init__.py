@@ -6,7 +6,14 @@ import importlib
 from typing import Any
 
 # name → module that has it
-_LAZY = {"watch": "topwatch.spark.watching"}
+_LAZY = {
+    "watch": "topwatch.spark.watching",
+    "top": "topwatch.spark.tables",
+    "skyline": "topwatch.spark.tables",
+    "skyband": "topwatch.spark.tables",
+    "dominating": "topwatch.spark.tables",
+    "register": "topwatch.spark.table_functions",
+}
 
 
 def __getattr__(name: str) -> Any:
