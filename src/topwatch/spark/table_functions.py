@@ -23,6 +23,7 @@ from topwatch.spark.tables import SCORED, check_schema, result
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 MOST = 1 << 16  # rows that wait before they are looked at
 _PLACE = "_place"
@@ -145,11 +146,20 @@ def _plan(place: str, rows: Any, by: Any, choice: Choice, more: tuple[str, ...],
     return Plan(
         schema=result(schema, more),
         withSinglePartition=not groups,
-        partitionBy=[PartitioningColumn(f"`{name.replace('`', '``')}`") for name in groups],
+        partitionBy=[PartitioningColumn(_key(schema, name)) for name in groups],
         choice=choice,
         again=again,
         rows=schema,
     )
+
+
+def _key(schema: StructType, name: str) -> str:
+    """Return what says to which group a row belongs."""
+    from pyspark.sql.types import DoubleType, FloatType
+
+    column = f"`{name.replace('`', '``')}`"
+    # Spark compares the keys of neighbours in Python, where NaN is not NaN.
+    return f"CAST({column} + 0.0D AS STRING)" if isinstance(schema[name].dataType, DoubleType | FloatType) else column
 
 
 def _value(place: str, name: str, argument: Any) -> Any:

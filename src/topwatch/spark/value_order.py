@@ -30,7 +30,8 @@ def best_rows(table: pa.Table, keys: Floats, starts: Ints, rows: Ints, k: int) -
     bar = _bars(keys, starts, group, k)
     among = np.flatnonzero(keys >= bar[group])  # with all that are equal to the last of an answer
     order = among[np.lexsort((-keys[among], group[among]))]
-    same = (np.diff(keys[order]) == 0) & (np.diff(group[order]) == 0)
+    before, after = order[:-1], order[1:]
+    same = (keys[before] == keys[after]) & (group[before] == group[after])
     if same.any():
         tied = np.zeros(order.size, np.bool_)
         tied[1:] |= same

@@ -115,8 +115,8 @@ def distinct(values: Floats) -> Floats:
     """Return each row of an array (columns, rows) once.
 
     >>> distinct(np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 3.0]]))
-    array([[0., 1.],
-           [3., 2.]])
+    array([[1., 0.],
+           [2., 3.]])
     """
     order = np.lexsort(values)
     ordered = values[:, order]

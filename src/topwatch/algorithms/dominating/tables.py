@@ -66,7 +66,7 @@ class Sifted(NamedTuple):
 
 def sifted(chunks: Iterable[Floats], sieve: Sieve) -> Sifted:
     """Return the candidates of a part, whose rows come in chunks."""
-    kept: list[Floats] = []
+    kept: list[Floats] = [np.empty((len(sieve.grids[0][0].bounds), 0))]
     held, room = 0, 8 * CANDIDATES
     for values in chunks:
         kept.append(sieve.passing(values))
