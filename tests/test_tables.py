@@ -9,7 +9,7 @@ from oracle_skyband import dominators
 from sizes import COMPILED
 
 from topwatch.algorithms.dominating import tables
-from topwatch.algorithms.dominating.tables import Held, best_dominating
+from topwatch.algorithms.dominating.tables import Held, best_dominating, best_in_memory
 from topwatch.structures import skyband as skyband_module
 from topwatch.structures.skyband import skyband, skybands
 from topwatch.structures.tuples import Tuples
@@ -70,13 +70,25 @@ def test_most_dominating(rng: np.random.Generator, monkeypatch: pytest.MonkeyPat
         values = table(rng, kind, d)
         monkeypatch.setattr(tables, "CANDIDATES", int(rng.choice([2, 40, 16_384])))
         monkeypatch.setattr(tables, "CELLS", int(rng.choice([4, 300, 1 << 17])))
-        best = best_dominating(Held(values), k)
+        best = best_dominating(Held(values), k) if rng.random() < 0.8 else best_in_memory(values, k)
         scores = dominated(named(values), least(values)).astype(int)
         bar = np.sort(scores)[::-1][min(k, scores.size) - 1]
         assert best.others == (bar == 0 or scores.size < k)
         found = Tuples(best.values).find(values) if best.scores.size else np.full(scores.size, -1)
         assert np.array_equal(found >= 0, scores >= max(1, bar) if scores.size >= k else scores >= 1)
         assert np.array_equal(best.scores[found[found >= 0]], scores[found >= 0])
+
+
+def test_very_many_columns(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skyband_module, "SIEVED", 1)
+    monkeypatch.setattr(tables, "CELLS", 1 << 12)
+    for d in (9, 17, 32):
+        values = np.round(rng.random((d, 60)) ** 4)
+        expected = dominators(named(values), least(values)) < 2
+        assert np.array_equal(skyband(values, 2), np.flatnonzero(expected))
+        best = best_dominating(Held(values), 3)
+        scores = dominated(named(values), least(values)).astype(int)
+        assert best.scores.max(initial=0) == scores.max()
 
 
 def test_no_rows() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +191,18 @@ def test_equal_scores_are_put_in_order_by_all_values(spark: SparkSession) -> Non
         assert [row["rank"] for row in found] == [1, 2, 3, 4]
 
 
+def test_other_numbers_and_quoted_names(spark: SparkSession) -> None:
+    kinds = "`a.b` decimal(10, 2), `c d` float, e bigint, when timestamp"
+    stamp = datetime(2020, 1, 1, tzinfo=UTC)
+    rows = [(Decimal("0.10"), 0.1, 1, stamp), (Decimal("0.30"), 0.3, 1, stamp), (Decimal("0.20"), 0.1, 2, stamp)]
+    frame = spark.createDataFrame(rows, kinds).repartition(2)
+    prefer: Any = {"a.b": "min", "c d": "min", "e": "min"}
+    assert [row.score for row in tw.spark.dominating(frame, 3, prefer).collect()] == [2.0, 0.0, 0.0]
+    assert [row[0] for row in tw.spark.skyline(frame, prefer).collect()] == [Decimal("0.10")]
+    found = tw.spark.top(frame, 1, tw.linear({"a.b": 10.0}), by=["when", "c d"]).collect()
+    assert sorted(row[0] for row in found) == [Decimal("0.20"), Decimal("0.30")]
+
+
 def test_partitions_without_rows(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(1, 5.0), (2, 4.0), (3, 4.0)], "id int, x double").repartition(9)
     assert answer(tw.spark.dominating(frame, 2, {"x": "min"})) == [(3, 1.0, 1), (2, 1.0, 2)]
@@ -267,6 +281,11 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(spark: SparkSession
         (tw.QueryError, lambda: tw.spark.skyband(frame, 1.5, prefer), "skyband: k: .* got 1.5"),
         (tw.QueryError, lambda: tw.spark.skyline(frame, {"x": "low"}), r"skyline: prefer\['x'\]: .* got 'low'"),
         (tw.QueryError, lambda: tw.spark.dominating(frame, 1, {}), "Dominating: prefer: .* got {}"),
+        (
+            tw.QueryError,
+            lambda: tw.spark.skyline(frame, {f"x{j}": "min" for j in range(33)}),
+            "skyline: prefer: expected at most 32 columns, got 33",
+        ),
         (tw.QueryError, lambda: tw.spark.top(frame, 1, score, by=[3]), "top: by: expected names of columns, got 3"),
         (tw.DataError, lambda: tw.spark.top(frame, 1, score, by="gg"), "top: by: 'gg' is missing; .* did you mean 'g'"),
         (

@@ -41,6 +41,8 @@ class Winnow:
     ----------
     choice : Choice
         What is chosen.
+    names : tuple of str
+        Of the columns, which Spark knows by their places: it does not take all names here.
     by : tuple of str
         Columns whose values have their own answers.
     last : bool
@@ -48,8 +50,9 @@ class Winnow:
         and what is left may be more than an answer.
     """
 
-    def __init__(self, choice: Choice, by: tuple[str, ...], last: bool) -> None:
+    def __init__(self, choice: Choice, names: tuple[str, ...], by: tuple[str, ...], last: bool) -> None:
         self._choice = choice
+        self._names = names
         self._by = by
         self._last = last
 
@@ -60,7 +63,7 @@ class Winnow:
         rows = size = 0
         most = MOST
         for batch in batches:
-            held.append(pa.Table.from_batches([batch]))
+            held.append(pa.Table.from_batches([batch]).rename_columns(list(self._names)))
             rows += batch.num_rows
             size += batch.nbytes
             if rows < most and (self._last or size < BYTES):
@@ -69,18 +72,23 @@ class Winnow:
             if not self._last:
                 kept = self.chosen(table)
                 if 2 * kept.num_rows > table.num_rows:  # looking at them again would not pay
-                    yield from kept.to_batches()
+                    yield from self._handed_on(kept)
                     kept = kept.slice(0, 0)
             elif self._by:
                 end = _last_start(table, self._by)
-                yield from self.chosen(table.slice(0, end)).to_batches()
+                yield from self._handed_on(self.chosen(table.slice(0, end)))
                 kept = table.slice(end)
                 most = max(MOST, 2 * kept.num_rows)
             else:
                 kept, most = table, 2 * table.num_rows
             held, rows, size = [kept], kept.num_rows, kept.nbytes
         if rows:
-            yield from self.chosen(pa.concat_tables(held)).to_batches()
+            yield from self._handed_on(self.chosen(pa.concat_tables(held)))
+
+    def _handed_on(self, table: pa.Table) -> list[pa.RecordBatch]:
+        places = [str(place) for place in range(len(self._names))]
+        batches: list[pa.RecordBatch] = table.rename_columns(places + table.column_names[len(places) :]).to_batches()
+        return batches
 
     def chosen(self, table: pa.Table) -> pa.Table:
         """Return the chosen rows of each group; at last with score and rank, if there are scores."""
@@ -177,7 +185,7 @@ class Dominant(_Ranking):
 
     def keys(self, values: Floats, starts: Ints) -> Floats:
         """Return the scores of rows, those that cannot be an answer left out."""
-        from topwatch.algorithms.dominating.tables import Held, best_dominating
+        from topwatch.algorithms.dominating.tables import best_in_memory
         from topwatch.kernels.skyband import compare_small
         from topwatch.structures.skyband import SMALL
 
@@ -187,7 +195,7 @@ class Dominant(_Ranking):
         keys = dominated.astype(np.float64)
         for g in np.flatnonzero(np.diff(starts) > SMALL):
             part = np.ascontiguousarray(values[:, starts[g] : starts[g + 1]])
-            keys[starts[g] : starts[g + 1]] = scores_of(best_dominating(Held(part), self._k), part)
+            keys[starts[g] : starts[g + 1]] = scores_of(best_in_memory(part, self._k), part)
         return keys
 
 

@@ -19,7 +19,7 @@ from topwatch.errors import QueryError
 from topwatch.queries import Dominating, TopK, check_k, checked_prefer
 from topwatch.scoring import Score
 from topwatch.spark.choosing import Band, Choice, Dominant, Scored, Winnow
-from topwatch.spark.tables import SCORED, check_schema, result
+from topwatch.spark.tables import SCORED, check_columns, check_schema, result
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +91,7 @@ class _Function:
         ]
         columns.append(pa.array(range(len(self._rows)), pa.int64()))
         table = pa.table(columns, names=[*schema.names, _PLACE])
-        found = Winnow(self._choice, (), last).chosen(table)
+        found = Winnow(self._choice, tuple(table.column_names), (), last).chosen(table)
         extra = [found.column(name).to_pylist() for name in found.column_names[len(schema.names) + 1 :]]
         for place, *more in zip(found.column(_PLACE).to_pylist(), *extra, strict=True):
             yield self._rows[place], *more
@@ -177,7 +177,7 @@ def _prefer(place: str, argument: Any) -> dict[str, Any]:
         if len(words) != 2:
             raise QueryError(f"{place}: prefer: expected 'column min' or 'column max', with commas, got {text!r}")
         found[words[0].strip("`")] = words[1].lower()
-    return checked_prefer(place, found)
+    return check_columns(place, checked_prefer(place, found))
 
 
 def _listed(text: str) -> list[str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 By = str | Sequence[str] | None
 SCORED = ("score", "rank")  # columns that an answer has on top of the frame's
+COLUMNS = 32  # that can be preferred
 
 
 def top(df: DataFrame, k: int, score: Score, by: By = None) -> DataFrame:
@@ -110,7 +111,7 @@ def dominating(df: DataFrame, k: int, prefer: Mapping[str, Direction], by: By = 
         column from left to right.
     """
     query = Dominating(k, prefer)
-    columns = dict(query.prefer)
+    columns = check_columns("dominating", query.prefer)
     names = check_frame("dominating", df, query.reads, by, SCORED)
     if names:
         return _chosen(df, Dominant(columns, k), names, SCORED, first=False)
@@ -123,7 +124,7 @@ def dominating(df: DataFrame, k: int, prefer: Mapping[str, Direction], by: By = 
 
 
 def _band(name: str, df: DataFrame, k: int, prefer: Mapping[str, Direction], by: By) -> DataFrame:
-    columns = dict(checked_prefer(name, prefer))
+    columns = check_columns(name, checked_prefer(name, prefer))
     return _chosen(df, Band(columns, k), check_frame(name, df, tuple(columns), by), ())
 
 
@@ -131,13 +132,17 @@ def _chosen(df: DataFrame, choice: Choice, by: tuple[str, ...], more: Sequence[s
     """Choose in each partition, unless groups must be whole, bring what is left together and choose again."""
     from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
-    left = df.mapInArrow(Winnow(choice, by, last=False), df.schema) if first else df
+    names = tuple(df.columns)
+    numbered = df.toDF(*map(str, range(len(names))))
+    schema = numbered.schema
+    left = numbered.mapInArrow(Winnow(choice, names, by, last=False), schema) if first else numbered
     if by:
-        keys = [F.col(f"`{name}`") for name in by]
+        keys = [F.col(f"`{names.index(name)}`") for name in by]
         together = left.repartition(*keys).sortWithinPartitions(*keys)
     else:
         together = left.repartition(1)
-    return together.mapInArrow(Winnow(choice, by, last=True), result(df.schema, more))
+    answer = together.mapInArrow(Winnow(choice, names, by, last=True), result(schema, more))
+    return answer.toDF(*names, *more)
 
 
 def result(schema: StructType, more: Sequence[str]) -> StructType:
@@ -146,6 +151,13 @@ def result(schema: StructType, more: Sequence[str]) -> StructType:
 
     kinds: dict[str, Any] = {"score": DoubleType(), "rank": LongType()}
     return StructType([*schema.fields, *(StructField(name, kinds[name], False) for name in more)])
+
+
+def check_columns(place: str, prefer: Mapping[str, Direction]) -> dict[str, Direction]:
+    """Return what is preferred, unless there are too many columns for a word."""
+    if len(prefer) > COLUMNS:
+        raise QueryError(f"{place}: prefer: expected at most {COLUMNS} columns, got {len(prefer)}")
+    return dict(prefer)
 
 
 def check_frame(place: str, df: DataFrame, columns: Sequence[str], by: By, more: Sequence[str] = ()) -> tuple[str, ...]:

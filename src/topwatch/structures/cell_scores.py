@@ -25,13 +25,14 @@ def score_bounds(axes: Axes, counts: Ints) -> tuple[Ints, Ints]:
     sums = counts.reshape(shape)
     for axis in range(d):
         sums = np.flip(np.cumsum(np.flip(sums, axis), axis=axis), axis)
-    padded = np.zeros([size + 1 for size in shape], np.int64)
-    padded[tuple(slice(size) for size in shape)] = sums
-    singles = [axes.single(axis) for axis in range(d)]
-    least = padded[np.ix_(*(np.arange(single.size) + ~single for single in singles))]
+    least = sums
     one_value = np.ones(shape, np.bool_)
-    for axis, single in enumerate(singles):
-        one_value &= single.reshape([-1 if a == axis else 1 for a in range(d)])
+    for axis, size in enumerate(shape):
+        single = axes.single(axis)
+        behind = np.arange(size) + ~single
+        along = [-1 if a == axis else 1 for a in range(d)]
+        least = np.take(least, np.minimum(behind, size - 1), axis=axis) * (behind < size).reshape(along)
+        one_value &= single.reshape(along)
     same = np.where(one_value.ravel(), counts, 0)
     return least.ravel() - same, sums.ravel() - np.maximum(same, 1)
 

@@ -28,6 +28,7 @@ CELLS = 1 << 17
 CANDIDATES = 16_384  # counted at once
 ROUNDS = 3  # grids
 SAMPLE = 8192
+FEW = 4096  # rows for which bounds do not pay
 PROMISING = 16  # one of so many sampled rows says where the first grid is fine
 
 
@@ -195,13 +196,21 @@ def _hashes(values: Floats) -> np.ndarray:
     return total
 
 
-class Held:
-    """A table that lies in memory, in one part.
+def best_in_memory(values: Floats, k: int) -> Best:
+    """Return the same of a table that lies in memory.
 
-    >>> best = best_dominating(Held(np.array([[1.0, 2.0, 3.0], [1.0, 3.0, 2.0]])), 1)
+    >>> best = best_in_memory(np.array([[1.0, 2.0, 3.0], [1.0, 3.0, 2.0]]), 1)
     >>> best.values.ravel().tolist(), best.scores.tolist()
     ([1.0, 1.0], [2])
     """
+    parts = Held(values)
+    if values.shape[1] > FEW:
+        return best_dominating(parts, k)
+    return _best(parts, values[:, skyband(values, k)], Best(values[:, :0], np.zeros(0, np.int64), False), k)[0]
+
+
+class Held:
+    """A table that lies in memory, in one part."""
 
     def __init__(self, values: Floats) -> None:
         self._values = values
