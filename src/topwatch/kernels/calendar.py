@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.compile import inlined
+from topwatch.kernels.compile import inlined, kernel
 from topwatch.kernels.runs import FAR
 from topwatch.kernels.scoring import Ints
 
@@ -22,6 +22,19 @@ class Calendar(NamedTuple):
     following: np.ndarray  # int32, by query
     before: np.ndarray  # int32, by query; -1 for the first of a list
     due: Ints  # by query: ordinal it is noted at, FAR when at none
+
+
+def new_calendar(slots: int, queries: int) -> Calendar:
+    """Return a calendar with nothing noted."""
+    none = np.full(queries, -1, np.int32)
+    return Calendar(np.full(slots, -1, np.int32), none, none.copy(), np.full(queries, FAR))
+
+
+@kernel
+def note_all(calendar: Calendar, oldest: Ints, mask: int) -> None:
+    """Note each query at the ordinal of its oldest row."""
+    for q in range(len(oldest)):
+        note(calendar, q, oldest[q], mask)
 
 
 @inlined

@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.kernels.compile import ZERO, fetch, inlined, inner, kernel, leaf
+from topwatch.kernels.finding import count_run, fused
 from topwatch.kernels.pages import PAGE, Arrivals, Pages, append, fill_by_pages, let_go
 from topwatch.kernels.report import Answers, report
 from topwatch.kernels.rows import Log, Rows, with_room
 from topwatch.kernels.runs import Runs
-from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, count_run, fused, inside, score_run
+from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, inside, score_run
 from topwatch.kernels.upkeep import admit, expire
 
 

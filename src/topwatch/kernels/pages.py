@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from topwatch.kernels.compile import ZERO, inlined, kernel
+from topwatch.kernels.finding import count_run, fused
 from topwatch.kernels.runs import Runs
-from topwatch.kernels.scoring import Floats, Ints, Queries, count_run, fused, inside, score_run
+from topwatch.kernels.scoring import Floats, Ints, Queries, inside, score_run
 from topwatch.kernels.select import offer, start_filling
 
 PAGE = 32  # rows

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from topwatch.kernels.compile import inlined, kernel, leaf
-from topwatch.kernels.scoring import BLOCK, Floats, Queries, count_run, inside, score_run
+from topwatch.kernels.finding import count_run
+from topwatch.kernels.scoring import BLOCK, Floats, Queries, inside, score_run
 
 
 @kernel

@@ -12,20 +12,9 @@ import numpy as np
 
 from topwatch.kernels.cells import Cells, Reach, locate_run
 from topwatch.kernels.compile import AHEAD, ZERO, fetch, inlined, inner, leaf
+from topwatch.kernels.finding import PIECE, find_run
 from topwatch.kernels.influence import Influence
-from topwatch.kernels.scoring import (
-    BLOCK,
-    DISTANCE,
-    LINEAR,
-    Floats,
-    Ints,
-    Queries,
-    count_run,
-    fused,
-    inside,
-    score_row,
-    score_run,
-)
+from topwatch.kernels.scoring import BLOCK, DISTANCE, LINEAR, Floats, Ints, Queries, inside, score_row, score_run
 from topwatch.kernels.walk import LISTED, SCORES, Points
 
 
@@ -94,6 +83,7 @@ def route_by_scan(
 ) -> bool:
     """Score arrivals against all queries and note those that reach the bar; False when they do not fit."""
     total = ZERO
+    scores = ZERO
     i = start
     while i < stop:
         n = run_length(slots, i, stop)
@@ -101,20 +91,19 @@ def route_by_scan(
         for q in range(len(bars)):
             if table.k[q] == 0:
                 continue
-            counters[SCORES] += n
-            if count_run(table, q, columns, slots[i], bars[q], out) == 0:
-                continue
-            if fused(table, q):
-                score_run(table, q, columns, slots[i], out)
-            for r in range(n):
-                if out[r] >= bars[q] and inside(table, q, columns, slots[i] + r):
+            dense = total * PIECE > scores
+            scores += n
+            for t in range(find_run(table, q, columns, slots[i], bars[q], dense, out, hits.places)):
+                r = hits.places[t]
+                if inside(table, q, columns, slots[i] + r):
                     if total == len(hits.row):
                         return False
                     hits.row[total] = i + r
                     hits.query[total] = q
-                    hits.key[total] = out[r]
+                    hits.key[total] = out[t]
                     total += 1
         i += n
+    counters[SCORES] += scores
     hits.size[0] = total
     if total > 1:
         _by_row(hits, start, stop)

@@ -134,15 +134,20 @@ def inside(table: Queries, q: int, columns: Floats, slot: int) -> bool:
 @leaf
 def score_run(table: Queries, q: int, columns: Floats, start: int, out: Floats) -> None:
     """Fill ``out`` with the keys of the rows in consecutive slots from ``start``."""
-    kind = table.kind[q]
-    column = table.column[q]
-    value = table.value[q]
-    n = table.terms[q]
-    stop = start + len(out)
-    if kind == EXPR:
+    if table.kind[q] == EXPR:
         for i in range(len(out)):
             out[i] = score_row(table, q, columns, start + i)
-        return
+    else:
+        sum_terms(table.kind[q], table.terms[q], table.column[q], table.value[q], columns, start, out)
+        if table.kind[q] == DISTANCE:
+            for i in range(len(out)):
+                out[i] = -np.sqrt(out[i])
+
+
+@leaf
+def sum_terms(kind: int, n: int, column: Ints, value: Floats, columns: Floats, start: int, out: Floats) -> None:
+    """Fill ``out`` with the keys of consecutive rows, term after term; of distances with their squares."""
+    stop = start + len(out)
     for t in range(n):
         x = columns[column[t], start:stop]
         a = value[t]
@@ -173,82 +178,6 @@ def score_run(table: Queries, q: int, columns: Floats, start: int, out: Floats) 
         else:
             for i in range(len(out)):
                 out[i] += a * (x[i] * x[i])
-    if kind == DISTANCE:
-        for i in range(len(out)):
-            out[i] = -np.sqrt(out[i])
-
-
-@inlined
-def fused(table: Queries, q: int) -> bool:
-    """Tell whether :func:`count_run` stores no keys: linear scores of up to four columns, distances in two to four."""
-    n = table.terms[q]
-    return (table.kind[q] == LINEAR and n <= 4) or (table.kind[q] == DISTANCE and 2 <= n <= 4)
-
-
-@leaf
-def count_run(table: Queries, q: int, columns: Floats, start: int, bar: float, out: Floats) -> int:
-    """Count the rows in consecutive slots from ``start`` whose key reaches ``bar``; ``out`` is room for keys.
-
-    The common cases are one fused loop that stores nothing: see :func:`fused`. Of distances a row may be counted whose
-    key falls short by a rounding error: squares are compared, which needs no roots.
-    """
-    n = table.terms[q]
-    hits = 0
-    size = len(out)
-    stop = start + size
-    if table.kind[q] == LINEAR and n <= 4:
-        w = table.value[q]
-        x = columns[table.column[q, 0], start:stop]
-        a = w[0]
-        if n == 1:
-            for i in range(size):
-                hits += int(a * x[i] >= bar)
-            return hits
-        y = columns[table.column[q, 1], start:stop]
-        b = w[1]
-        if n == 2:
-            for i in range(size):
-                hits += int(a * x[i] + b * y[i] >= bar)
-            return hits
-        z = columns[table.column[q, 2], start:stop]
-        c = w[2]
-        if n == 3:
-            for i in range(size):
-                hits += int(a * x[i] + b * y[i] + c * z[i] >= bar)
-            return hits
-        u = columns[table.column[q, 3], start:stop]
-        d = w[3]
-        for i in range(size):
-            hits += int(a * x[i] + b * y[i] + c * z[i] + d * u[i] >= bar)
-        return hits
-    if table.kind[q] == DISTANCE and 2 <= n <= 4:
-        v = table.value[q]
-        x = columns[table.column[q, 0], start:stop]
-        y = columns[table.column[q, 1], start:stop]
-        a = v[0]
-        b = v[1]
-        far = bar * bar * (1.0 + 1e-12) + 1e-300 if bar <= 0.0 else -1.0
-        if n == 2:
-            for i in range(size):
-                hits += int((x[i] - a) * (x[i] - a) + (y[i] - b) * (y[i] - b) <= far)
-            return hits
-        z = columns[table.column[q, 2], start:stop]
-        c = v[2]
-        if n == 3:
-            for i in range(size):
-                s = (x[i] - a) * (x[i] - a) + (y[i] - b) * (y[i] - b) + (z[i] - c) * (z[i] - c)
-                hits += int(s <= far)
-            return hits
-        u = columns[table.column[q, 3], start:stop]
-        d = v[3]
-        for i in range(size):
-            s = (x[i] - a) * (x[i] - a) + (y[i] - b) * (y[i] - b) + (z[i] - c) * (z[i] - c) + (u[i] - d) * (u[i] - d)
-            hits += int(s <= far)
-        return hits
-    score_run(table, q, columns, start, out)
-    for i in range(size):
-        hits += int(out[i] >= bar)
-    return hits
 
 
 @inlined

@@ -6,9 +6,10 @@ import numpy as np
 
 from topwatch.kernels.band import form_band
 from topwatch.kernels.compile import ZERO, inlined, leaf
+from topwatch.kernels.finding import count_run, fused
 from topwatch.kernels.rows import Rows, alive
 from topwatch.kernels.runs import FAR, Runs, cut, insert
-from topwatch.kernels.scoring import BLOCK, Queries, count_run, fused, inside, score_run
+from topwatch.kernels.scoring import BLOCK, Queries, inside, score_run
 
 
 @inlined

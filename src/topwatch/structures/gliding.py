@@ -14,14 +14,14 @@ from typing import Literal
 import numpy as np
 
 from topwatch.errors import QueryError
-from topwatch.kernels.calendar import Calendar, note
+from topwatch.kernels.calendar import new_calendar, note_all
 from topwatch.kernels.candidates import Kept
 from topwatch.kernels.compile import kernel
 from topwatch.kernels.fill import in_skyband, keys_between, keys_of
 from topwatch.kernels.glide import glide
 from topwatch.kernels.report import Answers, report
 from topwatch.kernels.rows import Log, Rows, Step, with_room
-from topwatch.kernels.runs import FAR, Runs
+from topwatch.kernels.runs import Runs
 from topwatch.kernels.scoring import Floats, Ints, Queries
 from topwatch.kernels.skybands import PROBABILISTIC
 from topwatch.kernels.walk import FILLS, HITS, LISTED, SCORES
@@ -107,7 +107,7 @@ class Gliding:
         self._main, self._filters = self._pools()
         self._rows = expected or 16  # what sizes go by
         self._buffer = np.array([1, self._buffer_size()], np.int64)
-        self._calendar = _calendar(window.capacity, 0)
+        self._calendar = new_calendar(window.capacity, 0)
         self._counters = np.zeros(8, np.int64)
         self._checked = 0  # tick when the grid's bounds were last checked
 
@@ -332,8 +332,8 @@ class Gliding:
 
     def _recall(self) -> None:
         """Make the calendar anew."""
-        self._calendar = _calendar(self.window.capacity, self._main.pool.runs.first.size)
-        _note_all(self._calendar, self._main.pool.runs.oldest, self.window.capacity - 1)
+        self._calendar = new_calendar(self.window.capacity, self._main.pool.runs.first.size)
+        note_all(self._calendar, self._main.pool.runs.oldest, self.window.capacity - 1)
 
     def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
         """Return the slots and keys of the last judgement's answer, best first."""
@@ -386,17 +386,6 @@ class Gliding:
             rows, live = self.window.rows(), self.window.live_slots()
             level = self.grid.index.influence.level  # a query that listens to more is asked apart
             self.grid._check(rows, live, self.table.arrays, np.fmax(level, self._listen()[: level.size]))
-
-
-def _calendar(slots: int, queries: int) -> Calendar:
-    none = np.full(queries, -1, np.int32)
-    return Calendar(np.full(slots, -1, np.int32), none, none.copy(), np.full(queries, FAR))
-
-
-@kernel
-def _note_all(calendar: Calendar, oldest: Ints, mask: int) -> None:
-    for q in range(len(oldest)):
-        note(calendar, q, oldest[q], mask)
 
 
 @kernel
