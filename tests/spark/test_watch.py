@@ -234,6 +234,10 @@ def test_segments_that_nobody_needs_are_removed(stream: Stream, spark: SparkSess
         ({"time": "g", "window": tw.last("1 minute")}, "time: column 'g' is string; expected timestamps or numbers"),
         ({"emit": "all"}, "emit: expected 'changes', 'answers' or 'first', got 'all'"),
         ({"lateness": "1 second", "time": "ts"}, "lateness: on Spark rows wait for the watermark"),
+        (
+            {"max_lag": "1 second", "time": "ts"},
+            "max_lag: on Spark a micro-batch that is tried again must give the same",
+        ),
         ({"window": 5}, "window: expected last"),
         ({"algorithm": "sma", "window": tw.latest()}, "algorithm: 'sma' cannot serve"),
     ],

@@ -75,6 +75,10 @@ def watch(
         raise QueryError(f"emit: expected 'changes', 'answers' or 'first', got {emit!r}")
     if "lateness" in options:
         raise QueryError("lateness: on Spark rows wait for the watermark; give the DataFrame one with withWatermark")
+    if "max_lag" in options:
+        raise QueryError(
+            "max_lag: on Spark a micro-batch that is tried again must give the same; it serves Monitor only"
+        )
     by_names, order_names = _names("by", by), _names("order", order)
     if id is None:
         raise QueryError("id: a watched DataFrame needs id=, the name of the id column")
