@@ -114,6 +114,34 @@ def test_streaming_and_static_say_what_monitors_say(stream: Stream, by: str | No
     assert lines(tw.spark.watch(static, QUERIES, by=by, **options)) == expected
 
 
+def test_columns_may_have_any_name(stream: Stream) -> None:
+    names = {"id": "row.id", "ts": "ts", "g": "the group", "x": "net.x", "y": "y`z"}
+    query = tw.TopK(3, tw.linear({"net.x": 1.0, "y`z": 0.1}), name="q")
+    table = stream.table.rename_columns([names[name] for name in stream.table.column_names])
+    stream.write(table=table)
+    options: dict[str, Any] = {"id": "row.id", "window": tw.last(40)}
+    for by in (None, "the group"):
+        expected = lines(tw.spark.watch(stream.spark.read.parquet(f"{stream.folder}/in"), query, by=by, **options))
+        watched = tw.spark.watch(stream.read(files=2), query, by=by, segments=stream.segments, **options)
+        assert stream.run(watched, f"by {by}") == expected
+        if by is None:
+            assert expected == sorted(map(tuple, tw.Monitor(query, **options).push(table)), key=str)
+
+
+def test_values_that_are_no_numbers_are_a_group(stream: Stream) -> None:
+    nothing = np.tile([np.nan, 0.0, -0.0, 1.5, 1.5], len(stream.table) // 5)
+    table = stream.table.set_column(2, "g", pa.array(nothing))
+    stream.write(table=table)
+    options: dict[str, Any] = {"window": tw.last(40), "by": "g"}
+    static = lines(tw.spark.watch(stream.spark.read.parquet(f"{stream.folder}/in"), QUERIES, **options))
+    found = stream.run(tw.spark.watch(stream.read(files=2), QUERIES, segments=stream.segments, **options))
+    assert list(map(str, found)) == list(map(str, static))  # NaN is not equal to itself
+    rows = table.filter(pc.is_nan(table.column("g")))
+    expected = tw.Monitor(QUERIES, window=tw.last(40), algorithm="brute").push(rows)
+    without = [line[1:] for line in static if np.isnan(line[0])]
+    assert sorted(without, key=str) == sorted(map(tuple, expected), key=str)
+
+
 @pytest.mark.parametrize("home", ["folder", "store"])
 @pytest.mark.parametrize(
     ("by", "window", "emit"),

@@ -66,7 +66,8 @@ class Bulk:
             from topwatch.spark.pruning import Pruner
 
             pruner = Pruner(self._spec)
-        for table in _pieces(batches, min(MOST, PIECE * max(2, len(self._spec.buckets)))):
+        for piece in _pieces(batches, min(MOST, PIECE * max(2, len(self._spec.buckets)))):
+            table = piece.rename_columns(self._spec.carried)
             good, bad = split(table, self._spec)
             if good.num_rows and pruner is not None:
                 pruner.take(in_order(good, self._spec))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from topwatch.spark.bulk import split
+from topwatch.spark.choosing import group_numbers
 from topwatch.spark.emitting import Emitter
 from topwatch.spark.spec import Spec
 
@@ -24,9 +27,10 @@ class Sweep:
         last: tuple[Any, ...] | None = None
         monitor = self._spec.monitor()
         for batch in batches:
-            table, _ = split(pa.Table.from_batches([batch]), self._spec)
+            rows = pa.Table.from_batches([batch]).select(range(len(self._spec.carried)))
+            table, _ = split(rows.rename_columns(self._spec.carried), self._spec)
             for key, part in _runs(table, self._spec.by):
-                if key != last:
+                if last is None or not _same(key, last):
                     last, monitor = key, self._spec.monitor()
                 found = emitter.emit(key, monitor.push(part))
                 if found is not None:
@@ -37,12 +41,12 @@ def _runs(table: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[tuple[Any, ...
     """Cut a table where the group changes."""
     if not table.num_rows:
         return
-    if not by:
-        yield (), table
-        return
-    rows = list(zip(*(table.column(name).to_pylist() for name in by), strict=True))
-    start = 0
-    for i in range(1, len(rows) + 1):
-        if i == len(rows) or rows[i] != rows[start]:
-            yield rows[start], table.slice(start, i - start)
-            start = i
+    number = group_numbers(table, by)
+    starts = np.flatnonzero(np.diff(number, prepend=-1, append=-1))
+    for start, stop in pairwise(starts.tolist()):
+        yield tuple(table.column(name)[start].as_py() for name in by), table.slice(start, stop - start)
+
+
+def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Tell whether two keys are of one group: NaN is a value here, as Spark has it."""
+    return all(a == b or (a != a and b != b) for a, b in zip(one, other, strict=True))

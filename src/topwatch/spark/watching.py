@@ -130,7 +130,7 @@ def _stream(df: DataFrame, spec: Spec) -> DataFrame:
         spark.conf.set(PROVIDER, ROCKSDB)  # Python state needs it
     # Spark tells only the processes of the first step to shorten tracebacks, and would start others for the second.
     spark.sparkContext.environment.setdefault(SHORT, "1")
-    references = df.select(*_carried(df, spec)).mapInArrow(Bulk(spec), SCHEMA)
+    references = _by_places(df.select(*_carried(df, spec))).mapInArrow(Bulk(spec), SCHEMA)
     return references.groupBy("bucket").transformWithStateInPandas(
         Watching(spec),
         outputStructType=_result(df.schema, spec),
@@ -146,13 +146,27 @@ def _table(df: DataFrame, spec: Spec) -> DataFrame:
 
     schema = _result(df.schema, spec)
     rows = df.select(*_carried(df, spec), F.monotonically_increasing_id().alias(POSITION))
-    keys = [F.col(f"`{name}`") for name in (*spec.by, *([spec.time] if spec.time else []), *spec.order, POSITION)]
+    keys = [F.col(quoted(name)) for name in (*spec.by, *([spec.time] if spec.time else []), *spec.order, POSITION)]
     spread = rows.repartition(*keys[: len(spec.by)]) if spec.by else rows.coalesce(1)
-    return spread.sortWithinPartitions(*keys).mapInArrow(Sweep(spec), schema)
+    return _by_places(spread.sortWithinPartitions(*keys)).mapInArrow(Sweep(spec), schema)
+
+
+def _by_places(df: DataFrame) -> DataFrame:
+    """Return a frame whose columns are called by their places: ``mapInArrow`` does not take a name with a dot."""
+    return df.toDF(*map(str, range(len(df.columns))))
 
 
 def _as_in_files(df: DataFrame) -> tuple[DataFrame, list[str]]:
     return (df.select("*", *file_places()), list(PLACES)) if reads_files(df) else (df, [])
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark reads any.
+
+    >>> quoted("net.bytes")
+    '`net.bytes`'
+    """
+    return f"`{name.replace('`', '``')}`"
 
 
 def _carried(df: DataFrame, spec: Spec) -> list[Any]:
@@ -160,7 +174,8 @@ def _carried(df: DataFrame, spec: Spec) -> list[Any]:
 
     shown = {*spec.by, spec.id, spec.time, *spec.order}
     return [
-        F.col(f"`{name}`") if name in shown else F.col(f"`{name}`").cast("double").alias(name) for name in spec.carried
+        F.col(quoted(name)) if name in shown else F.col(quoted(name)).cast("double").alias(name)
+        for name in spec.carried
     ]
 
 
