@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from real_data import real
 
 import topwatch as tw
 from topwatch.bench.datasets import DATASETS, prepare, steps
@@ -28,7 +29,6 @@ from topwatch.cli import cli
 from topwatch.spark import pipeline
 from topwatch.spark.pipeline import building
 
-REAL = Path(__file__).parents[3] / "shared" / "data"
 START = datetime(2007, 1, 1, tzinfo=UTC)
 
 
@@ -366,9 +366,8 @@ def test_the_settings_of_a_session_come_back(spark: SparkSession, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["from"], "nothing half made is left"
 
 
-@pytest.mark.skipif(not (REAL / "luce.parquet").is_file(), reason=f"the real data are not there: {REAL}")
 def test_a_slice_of_the_real_luce(spark: SparkSession, tmp_path: Path) -> None:
-    table = pq.read_table(REAL / "luce.parquet").slice(300_000, 20_000)
+    table = pq.read_table(real("luce")).slice(300_000, 20_000)
     done = prepare(spark, "luce", put(tmp_path / "from", "luce", table, 5_000), tmp_path / "out")
     found = got(tmp_path / "out")
     assert found["id"] == table.column("id").to_pylist()

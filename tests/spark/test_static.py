@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,12 @@ from oracle_scores import Score, score_rows
 from oracle_skyband import dominators
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from real_data import real
 from refusal import refused
 
 import topwatch as tw
 from topwatch.algorithms.dominating import tables
 
-REAL = Path(__file__).parents[3] / "shared" / "data"
 ROWS = 900
 Line = tuple[Any, ...]
 SCORES = [
@@ -217,18 +216,17 @@ def test_no_rows_and_none_that_is_ranked(spark: SparkSession) -> None:
         assert ids(tw.spark.skyline(frame, {"x": "min"})) == []
 
 
-@pytest.mark.skipif(not (REAL / "covtype.parquet").is_file(), reason=f"the real data are not there: {REAL}")
 def test_dominating_on_covtype(spark: SparkSession) -> None:
     """Some rows against the oracle; of all rows, those that can be an answer by what each column alone allows."""
     columns = ["elevation", "slope", "h_dist_hydrology", "h_dist_roadways"]
     prefer: Any = dict.fromkeys(columns, "min")
-    table = pq.read_table(REAL / "covtype.parquet", columns=["id", *columns])
+    table = pq.read_table(real("covtype"), columns=["id", *columns])
     some = table.take(pa.array(np.arange(0, table.num_rows, 131)))
     held = {name: some.column(name).cast(pa.float64()).to_numpy() for name in columns}
     expected = best(some, dominated(held, list(prefer.items())), 16)
     assert answer(tw.spark.dominating(spark.createDataFrame(some).repartition(3), 16, prefer)) == expected
 
-    frame = spark.read.parquet(str(REAL / "covtype.parquet")).select("id", *columns)
+    frame = spark.read.parquet(str(real("covtype"))).select("id", *columns)
     found = answer(tw.spark.dominating(frame, 16, prefer))
     values = np.array([table.column(name).to_numpy() for name in columns])
     not_better = [column.size - np.searchsorted(np.sort(column), column) for column in values]

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.spark.choosing import numbers, signs
+from topwatch.spark.quoting import quoted
 from topwatch.spark.worker import settle
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class PackedParts:
         from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
         self._columns = len(prefer)
-        read = df.select(*(F.col(f"`{name}`").alias(str(j)) for j, name in enumerate(prefer)))
+        read = df.select(*(F.col(quoted(name)).alias(str(j)) for j, name in enumerate(prefer)))
         self._chunks = read.mapInArrow(partial(_pack, sign=signs(prefer)), "line binary").persist()
         self._parts = 0
 

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from topwatch.errors import QueryError, nearest_name
 from topwatch.spark.jdbc import Table, driver_of
+from topwatch.spark.quoting import quoted
 from topwatch.spark.settings import check_connector, needed, text_options
 from topwatch.spark.text_rows import PROBLEM, RAW
 
@@ -89,7 +90,7 @@ def start_quarantine(frame: DataFrame, path: str, checkpoint: str, trigger: str 
     -----
     Columns are ``reason``, ``raw``, the row as it came or else as JSON, and ``batch_time``, when it was met.
     """
-    columns = [f"`{column}`" for column in frame.columns if column != PROBLEM]
+    columns = [quoted(column) for column in frame.columns if column != PROBLEM]
     raw = sf.col(RAW) if RAW in frame.columns else sf.to_json(sf.struct(*columns))
     bad = frame.where(sf.col(PROBLEM).isNotNull()).select(
         sf.col(PROBLEM).alias("reason"), raw.alias("raw"), sf.current_timestamp().alias("batch_time")

@@ -19,6 +19,7 @@ from topwatch.errors import QueryError
 from topwatch.queries import Dominating, TopK, check_k, checked_prefer
 from topwatch.scoring import Score
 from topwatch.spark.choosing import Band, Choice, Dominant, Scored, Winnow
+from topwatch.spark.quoting import quoted
 from topwatch.spark.tables import SCORED, check_columns, check_schema, result
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _key(schema: StructType, name: str) -> str:
     """Return what says to which group a row belongs."""
     from pyspark.sql.types import DoubleType, FloatType
 
-    column = f"`{name.replace('`', '``')}`"
+    column = quoted(name)
     # Spark compares the keys of neighbours in Python, where NaN is not NaN.
     return f"CAST({column} + 0.0D AS STRING)" if isinstance(schema[name].dataType, DoubleType | FloatType) else column
 

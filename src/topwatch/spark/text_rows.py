@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 )
 
 from topwatch.errors import QueryError
+from topwatch.spark.quoting import quoted
 
 RAW = "_raw"
 PROBLEM = "_problem"
@@ -53,7 +54,7 @@ def schema_of(schema: str | Mapping[str, str] | StructType, taken: Iterable[str]
     'struct<flow:string,net.bytes:double>'
     """
     if isinstance(schema, Mapping):
-        schema = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in schema.items())
+        schema = ", ".join(f"{quoted(name)} {kind}" for name, kind in schema.items())
     columns = _from_ddl(schema) if isinstance(schema, str) else schema
     names = [name.lower() for name in columns.fieldNames()]
     for name in names:
@@ -108,7 +109,7 @@ def parse(
                 f"schema: column {field.name!r} is {field.dataType.simpleString()};"
                 " accepted are numbers, strings, booleans, dates and timestamps"
             )
-    keep = [sf.col(f"`{name}`") for name in carried]
+    keep = [sf.col(quoted(name)) for name in carried]
     value = sf.col("value")
     # A partition's number is never negative; asking for it marks the column as not deterministic. Otherwise Spark
     # moves a later filter on _problem in front of the parser and parses every record twice.
@@ -142,7 +143,7 @@ def _from_ddl(text: str) -> StructType:
 
 
 def _ddl(schema: StructType) -> str:
-    return ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in schema.fields)
+    return ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in schema.fields)
 
 
 def _value(field: StructField) -> Column:

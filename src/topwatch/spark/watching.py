@@ -12,6 +12,7 @@ from topwatch.monitor import Monitor
 from topwatch.queries import Dominating, Query
 from topwatch.spark.file_order import PLACES, file_places, reads_files
 from topwatch.spark.pruning import worthwhile
+from topwatch.spark.quoting import quoted
 from topwatch.spark.spec import Spec
 from topwatch.windows import Window
 
@@ -158,15 +159,6 @@ def _by_places(df: DataFrame) -> DataFrame:
 
 def _as_in_files(df: DataFrame) -> tuple[DataFrame, list[str]]:
     return (df.select("*", *file_places()), list(PLACES)) if reads_files(df) else (df, [])
-
-
-def quoted(name: str) -> str:
-    """Return a column's name as Spark reads any.
-
-    >>> quoted("net.bytes")
-    '`net.bytes`'
-    """
-    return f"`{name.replace('`', '``')}`"
 
 
 def _carried(df: DataFrame, spec: Spec) -> list[Any]:
