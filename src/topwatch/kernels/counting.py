@@ -12,7 +12,7 @@ import numpy as np
 
 from topwatch.kernels.blocks import BEGIN, FIRST, SIZE, Blocks
 from topwatch.kernels.compile import ZERO, inlined, kernel, leaf, long
-from topwatch.kernels.lanes import GUARD, NOT_RANKED, Lanes, beats, cell_of, covers, surely
+from topwatch.kernels.lanes import GUARD, Lanes, beats, covers, surely
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Ints
 
@@ -193,14 +193,14 @@ def _decide(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int,
 
 
 @kernel
-def count_all(lanes: Lanes, rows: Rows, codes: Ints, b: Blocks, slots: Ints, walk: Walk, scores: np.ndarray) -> None:
-    """Write the scores of all ranked rows at their slots."""
+def count_all(lanes: Lanes, rows: Rows, b: Blocks, walk: Walk, scores: np.ndarray) -> None:
+    """Write the scores of all ranked rows at their slots: cell by cell, since neighbours look at the same cells."""
     sums = b.count.copy()
     suffix_sums(lanes, sums)
-    for i in range(len(slots)):
-        code = codes[slots[i]]
-        if code != NOT_RANKED:
+    for cell in range(len(sums)):
+        start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
+        for at in range(start, start + b.cell[cell, SIZE]):
+            code = b.code[at]
+            slot = long(b.slot[at])
             put_slabs_in_order(lanes, code, walk)
-            _, scores[slots[i]] = count_beside(
-                lanes, rows, b, code, slots[i], long(sums[cell_of(lanes, code)]), ZERO - 1, walk
-            )
+            _, scores[slot] = count_beside(lanes, rows, b, code, slot, long(sums[cell]), ZERO - 1, walk)

@@ -12,9 +12,9 @@ import numpy as np
 
 from topwatch.kernels.blocks import Blocks
 from topwatch.kernels.compile import ZERO, inner, leaf
-from topwatch.kernels.contenders import MEMBERS, ROWS, Contenders, seat_of
+from topwatch.kernels.contenders import ROWS, Contenders, seat_of
 from topwatch.kernels.counting import Walk, count_behind, count_beside, put_slabs_in_order, suffix_sums
-from topwatch.kernels.lanes import Lanes, cell_of
+from topwatch.kernels.lanes import COORDINATES, STEP, Lanes, cell_of
 from topwatch.kernels.queue import Queue
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Ints
@@ -28,6 +28,10 @@ FAR = 2**60
     CLOCK, ARRIVALS, HEAD, END, BAR, FIRST_GONE, NEAR, SUMMED, EVENTS, OBSOLETES, EVICTED, EXCLUDED, LAST, DRAWN, TOP,
     ESTIMATES,
 ) = range(16)  # fmt: skip
+
+
+# Of Course.board, by member: the first cell behind its own as a code, its ordinal, score and life.
+BEHIND, SEQ, SCORE, LIFE = range(4)
 
 
 class Rules(NamedTuple):
@@ -56,6 +60,7 @@ class Course(NamedTuple):
     now: Ints
     walk: Walk
     offset: Ints  # room for the search of reference rows
+    board: Ints  # (4, k): the members, as they were when stock was last taken
     lives: Ints  # room for intervals, k of them
     rules: Rules
 
@@ -71,20 +76,27 @@ def life(g: Course, seq: int) -> int:
 
 @leaf
 def take_stock(g: Course, c: Contenders) -> None:
-    """Note the best and the k-th score, -1 where there are fewer rows, and which member expires first."""
+    """Write the members on the board; note the best and the k-th score, -1 where there are fewer rows."""
     g.now[BAR] = -1
-    oldest = ZERO + FAR
+    first = ZERO + FAR
     worst = ZERO + FAR
     best = ZERO - 1
+    n = ZERO
     for i in range(c.size[ROWS]):
         if c.member[i] == 1:
-            oldest = min(oldest, c.seq[i])
+            left = life(g, c.seq[i])
+            first = min(first, left)
             worst = min(worst, c.score[i])
             best = max(best, c.score[i])
+            g.board[BEHIND, n] = (c.code[i] & g.lanes.masks[COORDINATES]) + g.lanes.masks[STEP]
+            g.board[SEQ, n] = c.seq[i]
+            g.board[SCORE, n] = c.score[i]
+            g.board[LIFE, n] = left
+            n += 1
     g.now[TOP] = best
-    if c.size[MEMBERS] == g.rules.k:
+    if n == g.rules.k:
         g.now[BAR] = worst
-    g.now[FIRST_GONE] = life(g, oldest) if oldest < FAR else 0
+    g.now[FIRST_GONE] = first if n > 0 else 0
 
 
 @leaf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topwatch.kernels.blocks import NO_BOUND, Blocks, needs, put, take_away, with_space
+from topwatch.kernels.blocks import BEGIN, FIRST, NO_BOUND, Blocks, needs, put, take_away, with_space
 from topwatch.kernels.compile import ZERO, inner, kernel, leaf, long
 from topwatch.kernels.contenders import (
     GONE,
@@ -91,6 +91,19 @@ def _pass_by(g: Course, code: int) -> None:
         w.at[j] += 1
 
 
+@inner
+def _pass_all_by(g: Course, b: Blocks, slots: Ints) -> None:
+    """Count the arrivals of rows that are in their cells, oldest first there as in ``slots``."""
+    seen = np.zeros(len(b.count), np.int32)
+    for i in range(len(slots)):
+        code = g.codes[slots[i]]
+        if code != NOT_RANKED:
+            cell = cell_of(g.lanes, code)
+            b.bound[b.cell[cell, FIRST] + b.cell[cell, BEGIN] + seen[cell]] = g.passed[cell]
+            seen[cell] += 1
+            _pass_by(g, code)
+
+
 @leaf
 def expire(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int) -> None:
     """Let a row go."""
@@ -151,13 +164,13 @@ def examine(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
             believed, s = believe(g, b, s, code)
             known = is_among(g, s, slot)
             bound = min(bound, believed)
-        if not known and bound < g.now[BAR] and schedule(g, b, c, slot, bound, 1):
+        if not known and bound < g.now[BAR] and schedule(g, b, slot, bound, 1):
             return c, s
     score = s.score[seat_of(s, g.rows.seq[slot])] if known else exact_score(g, b, code, slot)
     if short or score >= g.now[BAR]:
         return admit(g, b, c, slot, score), s
     near = g.now[NEAR] if rules.most > 0 and c.size[ROWS] < rules.k + rules.most else 0
-    late = schedule(g, b, c, slot, score, near)
+    late = schedule(g, b, slot, score, near)
     if rules.most > 0 and not known and (not late or rules.exclude):
         g.now[NEAR] += growth(g, c)
     return (c if late else admit(g, b, c, slot, score)), s
@@ -172,7 +185,7 @@ def dismiss(g: Course, b: Blocks, c: Contenders) -> None:
         near = g.now[NEAR]
     i = ZERO
     while i < c.size[ROWS]:
-        if c.member[i] + c.shown[i] == 0 and schedule(g, b, c, c.slot[i], c.score[i], near + 1 if near > 0 else 0):
+        if c.member[i] + c.shown[i] == 0 and schedule(g, b, c.slot[i], c.score[i], near + 1 if near > 0 else 0):
             drop(c, i)
         else:
             i += 1
@@ -234,6 +247,8 @@ def settle(g: Course, b: Blocks, c: Contenders, seeds: Ints, told: Ints, slots: 
     The first seeds are the last judgement's answer, with the scores that were told.
     """
     sum_cells(g, b)
+    if g.rules.later:
+        _pass_all_by(g, b, slots)
     for i in range(len(seeds)):
         if is_among(g, c, seeds[i]):
             continue

@@ -4,30 +4,49 @@ from __future__ import annotations
 
 from topwatch.kernels.blocks import Blocks, find
 from topwatch.kernels.compile import ZERO, leaf, long
-from topwatch.kernels.contenders import ROWS, Contenders
-from topwatch.kernels.course import ARRIVALS, BAR, CLOCK, EVICTED, EXCLUDED, FAR, FIRST_GONE, OBSOLETES, Course, life
+from topwatch.kernels.course import (
+    ARRIVALS,
+    BAR,
+    BEHIND,
+    CLOCK,
+    EVICTED,
+    EXCLUDED,
+    FAR,
+    FIRST_GONE,
+    LIFE,
+    OBSOLETES,
+    SCORE,
+    SEQ,
+    Course,
+    life,
+)
 from topwatch.kernels.exclusion import excluded
-from topwatch.kernels.lanes import COORDINATES, GUARD, STEP, cell_of, covers
+from topwatch.kernels.lanes import COORDINATES, GUARD, cell_of
 from topwatch.kernels.queue import NO_EVENT, OBSOLETE, enqueue
+from topwatch.kernels.scoring import Ints
 
 
 @leaf
-def later_dominators(g: Course, b: Blocks, c: Contenders, code: int, slot: int) -> int:
+def later_dominators(g: Course, b: Blocks, code: int, slot: int) -> int:
     """Return how many rows outside the answer surely dominate a row and expire later."""
     cell = cell_of(g.lanes, code)
     found = g.passed[cell] - b.bound[find(b, cell, slot)]
+    if found == 0:
+        return ZERO
     guard = g.lanes.masks[GUARD]
-    place = code & g.lanes.masks[COORDINATES]
+    guarded = (code & g.lanes.masks[COORDINATES]) | guard
     seq = g.rows.seq[slot]
-    for i in range(c.size[ROWS]):
-        ahead = covers(place, (c.code[i] & g.lanes.masks[COORDINATES]) + g.lanes.masks[STEP], guard)
-        found -= int(ahead and c.member[i] == 1 and c.seq[i] > seq)
-    return max(ZERO, long(found))
+    codes = g.board[BEHIND]
+    ticks = g.board[SEQ]
+    members = ZERO
+    for i in range(len(codes)):
+        members += int((guarded - codes[i]) & guard == guard) & int(ticks[i] > seq)
+    return max(ZERO, long(found - members))
 
 
 @leaf
-def interval(g: Course, b: Blocks, c: Contenders, code: int, slot: int, score: int) -> int:
-    """Return for how many events a row with at most this score surely stays out of the answer.
+def interval(g: Course, b: Blocks, code: int, slot: int, score: int) -> int:
+    """Return for how many events a row with at most this score surely stays out of the answer, of which k are members.
 
     With r later dominators it stays out until r + 1 of the k members have expired or been overtaken, each whichever
     comes first for it: the (r + 1)-th smallest of min(life, score_j - score). (Lemma 2 takes the smaller of two order
@@ -36,34 +55,50 @@ def interval(g: Course, b: Blocks, c: Contenders, code: int, slot: int, score: i
     shortest = min(g.now[FIRST_GONE], g.now[BAR] - score)
     if not g.rules.later:
         return shortest
-    r = later_dominators(g, b, c, code, slot)
+    r = later_dominators(g, b, code, slot)
     if r == 0:
         return shortest
     if r >= g.rules.k:
         return FAR
-    n = ZERO
-    for i in range(c.size[ROWS]):
-        if c.member[i] == 1:
-            left = min(life(g, c.seq[i]), c.score[i] - score)
-            # The r + 1 smallest so far, rising.
-            j = min(n, r + 1)
-            if j == r + 1:
-                if left >= g.lives[r]:
-                    continue
-                j = r
-            while j > 0 and g.lives[j - 1] > left:
-                g.lives[j] = g.lives[j - 1]
-                j -= 1
-            g.lives[j] = left
-            n += 1
-    return g.lives[r]
+    lives = g.board[LIFE]
+    scores = g.board[SCORE]
+    for i in range(len(lives)):
+        g.lives[i] = min(lives[i], scores[i] - score)
+    return nth_smallest(g.lives, r)
 
 
 @leaf
-def schedule(g: Course, b: Blocks, c: Contenders, slot: int, score: int, least: int) -> bool:
+def nth_smallest(values: Ints, n: int) -> int:
+    """Return the value that n others precede in rising order; the values are put in another order."""
+    low = ZERO
+    high = long(len(values) - 1)
+    while low < high:
+        pivot = values[(low + high) >> 1]
+        i = low
+        j = high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if n <= j:
+            high = j
+        elif n >= i:
+            low = i
+        else:
+            break
+    return values[n]
+
+
+@leaf
+def schedule(g: Course, b: Blocks, slot: int, score: int, least: int) -> bool:
     """Make a row's event; False when it is due in less than ``least`` events, and then none is made."""
     code = g.codes[slot]
-    wait = interval(g, b, c, code, slot, score)
+    wait = interval(g, b, code, slot, score)
     if wait < least:
         return False
     q = g.queue

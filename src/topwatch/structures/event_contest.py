@@ -159,7 +159,8 @@ class EventContest:
         grid = self._grid
         course = Course(
             self._window.rows(), grid.lanes, grid.codes, self._queue, self._passed, self._sums, self._reach,
-            self._now, self._walk, np.zeros(grid.lanes.shift.size, np.int64), np.zeros(self._k + 1, np.int64), rules,
+            self._now, self._walk, np.zeros(grid.lanes.shift.size, np.int64), np.zeros((4, self._k), np.int64),
+            np.zeros(self._k, np.int64), rules,
         )  # fmt: skip
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         grid.blocks, self._contenders, self._samples, log = drive_events(

@@ -5,7 +5,8 @@ Kontaki, Papadopoulos, Manolopoulos: Continuous top-k dominating queries. TKDE 2
 *Later dominators* (5.1): r rows outside the answer that dominate a row and expire later must all enter before it.
 Cells count the arrivals before them in every column; what a row's cell has counted since the row came, less the rows
 of the answer among them, is a lower bound of r. The paper keeps that up by adding to the counters of all rows that a
-new answer dominates; we subtract when the row is due, which costs O(k) and touches nothing else.
+new answer dominates; we subtract when the row is due, which costs O(k) and touches nothing else. After a restart the
+arrivals of the rows that are there are counted again, so that intervals are as long as before.
 
 *Candidates* (5.2): rows due within Δt are followed exactly, at most ``maxcand`` of them (1 % of the window); Δt
 starts at a thousandth of the window (``near``), shrinks when there are too many and grows while rows have to be

@@ -7,7 +7,7 @@ and the rows above a floor below the k-th score are collected on the way, so tha
 Cost per update: O(N d) comparisons. Memory per row: its values a second time, and a score.
 
 To begin over a full window, as after a restore, all rows are scored once over the grid that the other algorithms use:
-under a second for 100,000 rows of four columns, but a minute for millions.
+under a second for 100,000 rows of four columns, but minutes for millions.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class BfaContest:
         grid = DominanceGrid(window, self._query, self._column_of)
         grid.build(slots, slots, slots.size, np.full(window.capacity, NO_BOUND, np.int32))
         s.score[slots[~np.isnan(s.value[0, slots])]] = 0
-        count_all(grid.lanes, window.rows(), grid.codes, grid.blocks, slots, new_walk(len(self._columns)), s.score)
+        count_all(grid.lanes, window.rows(), grid.blocks, new_walk(len(self._columns)), s.score)
         n = told[0].size
         s.answer[0, :n], s.answer[2, :n] = told[0], told[1].astype(np.int64)
         s.answer[1, :n] = window.seq[told[0]] if window.fifo else window.entity[told[0]]  # type: ignore[union-attr]
