@@ -21,6 +21,7 @@ ALGORITHMS = ("brute", "scan", "tsl", "tma", "sma", "reserve", *MORE, "auto")
 
 
 DOMINATING = ("brute", "bfa", "eva", "ada", "floor", "auto")  # the exact ones
+INCOMPLETE = ("tally", "auto")
 
 
 def serves(algorithm: str, query: Query, window: Window) -> bool:
@@ -45,6 +46,20 @@ def as_score(score: Score) -> Any:
 
 def as_query(query: Query) -> Any:
     where = {column: (low, high) for column, low, high in query.where}
+    if query.parts is not None:
+        parts = query.parts
+        return tw.IncompleteTopK(
+            k=query.k,
+            sources=list(parts.sources),
+            combine=parts.combine,
+            weights=dict(zip(parts.sources, parts.weights, strict=True)) if parts.weights else None,
+            bounds=dict(zip(parts.sources, parts.bounds, strict=True)) if parts.bounds else None,
+            occurrences=parts.occurrences,
+            source=parts.source,
+            value=parts.value,
+            name=query.name,
+            where=where,
+        )
     if query.kind == "dominating":
         return tw.Dominating(k=query.k, prefer=dict(query.prefer), name=query.name, where=where)
     if query.kind == "nearest":
@@ -144,8 +159,9 @@ class Lockstep:
         self.compare([], [], "snapshot and restore")
 
     def unit(self, name: str, id: Any, score: float) -> tuple[Any, float]:
-        """What changes are replayed by: a row that stays in a dominating answer may change its score."""
-        return (id, 0.0) if name in self.oracle.queries and self.oracle.queries[name].prefer else (id, score)
+        """What changes are replayed by: what stays in a dominating or incomplete answer may change its score."""
+        query = self.oracle.queries.get(name)
+        return (id, 0.0) if query is not None and (query.prefer or query.parts) else (id, score)
 
     def compare(self, got: Iterable[Any], expected: Iterable[Change], what: str) -> list[Change]:
         changes = as_changes(got)
@@ -165,6 +181,10 @@ class Lockstep:
             )
         stats = self.monitor.stats()
         assert stats["skipped"] == self.oracle.skipped, f"{what}: rows skipped"
+        parts = self.oracle.parts.values()
+        for counter, number in (("unknown_source", "unknown"), ("out_of_bounds", "outside"), ("duplicates",) * 2):
+            refused = sum(getattr(part, number) for part in parts)
+            assert stats.get(counter, 0) == refused, f"{what}: rows refused: {counter}"
         if self.window.kind == "latest":
             assert stats["unknown_deletes"] == self.oracle.unknown_deletes, f"{what}: unknown ids deleted"
         self.monitor._check()

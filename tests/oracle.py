@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from oracle_dominating import dominated
+from oracle_incomplete import Incomplete, Parts, is_missing
 from oracle_scores import Score, as_float, score_rows
 
 Rows = Mapping[str, Any]
@@ -20,12 +21,13 @@ Rows = Mapping[str, Any]
 @dataclass(frozen=True)
 class Query:
     name: str
-    kind: Literal["topk", "nearest", "threshold", "dominating"]
+    kind: Literal["topk", "nearest", "threshold", "dominating", "incomplete"]
     score: Score
     k: int = 0
     above: float = 0.0
     where: tuple[tuple[str, float, float], ...] = ()
     prefer: tuple[tuple[str, str], ...] = ()  # of a dominating query, whose score is made from it
+    parts: Incomplete | None = None  # of an incomplete query, which has no score
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ class Oracle:
         self._live = np.zeros(0, dtype=np.int64)
         self._answers: dict[str, list[Placed]] = {}
         self._scores: dict[str, np.ndarray] = {}
+        self._words: dict[str, list[Any]] = {}  # columns of words
+        self.parts: dict[str, Parts] = {}  # of incomplete queries
         for query in queries:
             self.add(query)
 
@@ -118,9 +122,12 @@ class Oracle:
 
     def push(self, rows: Rows) -> list[Change]:
         ids = list(rows[self.id_column])
-        fresh = {
-            name: as_float(values) for name, values in rows.items() if name not in (self.id_column, self.time_column)
-        }
+        words = {query.parts.source for query in self.queries.values() if query.parts}
+        apart = {self.id_column, self.time_column, *words}
+        fresh = {name: as_float(values) for name, values in rows.items() if name not in apart}
+        fresh |= {name: np.array([np.nan if is_missing(v) else 0.0 for v in rows[name]]) for name in words}
+        for name in words:
+            self._words.setdefault(name, []).extend(rows[name])
         times = as_time(rows[self.time_column]) if self.time_column is not None and ids else np.zeros(len(ids))
         if not ids:
             return []
@@ -134,6 +141,8 @@ class Oracle:
                 self.now = time if self.now is None else max(self.now, time)
             self.seen += 1
             self.latest[name] = self.seen
+            for query_name, parts in self.parts.items():
+                self._take(self.queries[query_name], parts, self.seen)
             if not isinstance(self.every, Seconds) and self.seen % self.every == 0:
                 changes += self._judge(self.now)
         return changes
@@ -159,16 +168,33 @@ class Oracle:
         self._scores[query.name] = self._ranked(query, self.columns)[0]
         self._answers[query.name] = []
         self._reported[query.name] = set()
+        if query.parts is not None:
+            first = int(self._live[0]) if len(self._live) else self._at + 1
+            self.parts[query.name] = Parts(query.parts, first)
+            for ordinal in range(first, self.seen + 1):
+                self._take(query, self.parts[query.name], ordinal)
         return self._judge_query(query)
 
     def remove(self, name: str) -> list[Change]:
         del self.queries[name], self._answers[name], self._scores[name]
+        self.parts.pop(name, None)
         return []
 
     def answer(self, name: str) -> list[tuple[Any, float]]:
         return [(placed.id, placed.score) for placed in self._answers[name]]
 
     # -- rows -------------------------------------------------------------------------------------------------------
+
+    def _take(self, query: Query, parts: Parts, ordinal: int) -> None:
+        """Hand a row to an incomplete query, with what is live once it has come, judged or not."""
+        row = ordinal - 1
+        if self.window.kind == "count":
+            head = ordinal - self.window.size + 1
+        else:
+            head = int(np.argmax(self.times > self.times[row] - self.window.size * self._tick)) + 1
+        ranked = not np.isnan(self._scores[query.name][row])
+        word = self._words[parts.query.source][row]
+        parts.take(self.ids[row], word, self.columns[parts.query.value][row], ranked, head)
 
     def _remember(self, ids: list[Any], fresh: dict[str, np.ndarray], times: np.ndarray) -> None:
         known = len(self.ids)
@@ -189,9 +215,10 @@ class Oracle:
         if not columns:
             return np.zeros(0), np.zeros(0, dtype=bool)
         rows = len(next(iter(columns.values())))
-        scores = np.zeros(rows) if query.prefer else score_rows(query.score, columns)
+        scores = np.zeros(rows) if query.prefer or query.parts else score_rows(query.score, columns)
         lacking = np.zeros(len(scores), dtype=bool)
-        for column in query.score.columns + tuple(column for column, _, _ in query.where):
+        read = (query.parts.source, query.parts.value) if query.parts else query.score.columns
+        for column in read + tuple(column for column, _, _ in query.where):
             lacking |= np.isnan(columns[column])
         out = lacking | np.isnan(scores)
         for column, low, high in query.where:
@@ -239,6 +266,9 @@ class Oracle:
 
     def _rank(self, query: Query) -> list[Placed]:
         """Better score first, then the newer row first."""
+        if query.parts is not None:
+            ranking = self.parts[query.name].ranking(self._live.tolist())
+            return [Placed(id, id, score) for _, id, score in ranking[: query.k]]
         scores = self._scores[query.name][self._live - 1]
         keep = ~np.isnan(scores)
         if query.kind == "threshold":

@@ -17,7 +17,7 @@ from types import ModuleType
 from topwatch.changes import Answer, Change, Changes, Entry
 from topwatch.errors import DataError, PlanError, QueryError, TopwatchError
 from topwatch.monitor import Monitor
-from topwatch.queries import Dominating, Nearest, Threshold, TopK
+from topwatch.queries import Dominating, IncompleteTopK, Nearest, Threshold, TopK
 from topwatch.scoring import distance, expr, linear, product, quadratic
 from topwatch.windows import last, latest
 
@@ -37,6 +37,7 @@ __all__ = [
     "DataError",
     "Dominating",
     "Entry",
+    "IncompleteTopK",
     "Monitor",
     "Nearest",
     "PlanError",

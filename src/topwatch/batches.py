@@ -24,7 +24,10 @@ class Batch(NamedTuple):
     time_kind: str | None
 
 
-def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None) -> Batch:
+Words = Mapping[str, tuple[str, tuple[str | int, ...]]]
+
+
+def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None, words: Words | None = None) -> Batch:
     """Read the needed columns of a batch.
 
     Parameters
@@ -35,9 +38,12 @@ def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None
         Numeric columns, each with a query that needs it.
     id, time : str or None
         Names of the id and time columns. Without an id column, rows are called by their ordinals.
+    words : mapping of needed column to (column of the batch, words), optional
+        Needed columns that are made from a column of words: the place of each word, -1 for a word that is not named.
     """
     names = _names(batch)
-    wanted = {column: f"needed by query {query!r}" for column, query in needed.items()}
+    coded = words or {}
+    wanted = {coded[c][0] if c in coded else c: f"needed by query {query!r}" for c, query in needed.items()}
     if id is not None:
         wanted.setdefault(id, "the id column")
     if time is not None:
@@ -49,7 +55,7 @@ def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None
             raise DataError(f"batch: column {column!r} ({why}) is missing; columns are {have}{hint}")
     raw = {column: _column(batch, column) for column in wanted}
     rows = _rows(batch, raw)
-    columns = [_numeric(column, raw[column]) for column in needed]
+    columns = [_places(raw[coded[c][0]], *coded[c]) if c in coded else _numeric(c, raw[c]) for c in needed]
     ids = None if id is None else as_ids(id, raw[id])
     times, kind = (None, None) if time is None else _times(time, raw[time])
     return Batch(rows, columns, ids, times, kind)
@@ -125,6 +131,32 @@ def _numeric(name: str, values: Any) -> np.ndarray:
         raise DataError(f"batch: column {name!r} is {kind}; expected numbers")
     numbers: np.ndarray = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
     return numbers
+
+
+def _places(values: Any, name: str, words: tuple[str | int, ...]) -> np.ndarray:
+    """Return the place of each value among the words: -1 where it is none of them, NaN where it is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = _arrow(name, values)
+    if pa.types.is_null(array.type):
+        return np.full(len(array), np.nan)
+    named = isinstance(words[0], str)
+    fits = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view) if named else (pa.types.is_integer,)
+    if not any(is_kind(array.type) for is_kind in fits):
+        kind = "strings" if named else "whole numbers"
+        raise DataError(f"batch: source column {name!r} is {array.type}; the query names its sources by {kind}")
+    places: np.ndarray = np.full(len(array), -1.0)
+    if named:
+        found = pc.index_in(array, value_set=pa.array(words, array.type)).fill_null(-1)
+        places[:] = found.to_numpy(zero_copy_only=False)
+    else:
+        numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
+        for place, word in enumerate(words):
+            places[numbers == word] = place
+    if array.null_count:
+        places[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    return places
 
 
 def _arrow(name: str, values: Any, expected: str = "values of one type") -> Any:

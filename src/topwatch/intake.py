@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from topwatch import batches
-from topwatch.errors import DataError
+from topwatch.errors import DataError, QueryError
+from topwatch.queries import IncompleteTopK, Query
 
 
 @dataclass
@@ -26,6 +27,8 @@ class Intake:
         Types of the ids and times so far.
     now : number or None
         The latest time.
+    words : dict of column to (column of the batch, words)
+        Columns that are made from words: which column of a batch holds them, and the words that have a number.
     """
 
     id: str | None
@@ -34,11 +37,23 @@ class Intake:
     id_kind: str | None = None
     time_kind: str | None = None
     now: float | None = None
+    words: dict[str, tuple[str, tuple[str | int, ...]]] = field(default_factory=dict)
+
+    def want(self, query: Query, name: str) -> int:
+        """Note the columns that a query needs; return how many of them are new."""
+        if isinstance(query, IncompleteTopK):
+            if self.id is None:
+                raise QueryError("id: IncompleteTopK needs id=, the name of the column that tells objects apart")
+            self.words[query.coded] = (query.source, tuple(query.sources))
+        new = [column for column in query.columns if column not in self.columns]
+        for column in query.columns:
+            self.columns[column] = self.columns.get(column) or name
+        return len(new)
 
     def read(self, batch: Any, ordered: bool = True) -> batches.Batch:
         """Read a batch, whose times may have to be in order; nothing is remembered when it is refused."""
         needed = {column: query for column, query in self.columns.items() if query}
-        read = batches.read(batch, needed, self.id, self.time)
+        read = batches.read(batch, needed, self.id, self.time, self.words)
         if len(needed) < len(self.columns):
             missing = np.full(read.rows, np.nan)
             known = dict(zip(needed, read.columns, strict=True))

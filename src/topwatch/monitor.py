@@ -16,7 +16,7 @@ from topwatch.changes import Answer, Changes, Entry, join
 from topwatch.errors import QueryError, nearest_name
 from topwatch.firsts import Firsts
 from topwatch.intake import Intake, count_skipped
-from topwatch.queries import KINDS, Query, Threshold
+from topwatch.queries import KINDS, IncompleteTopK, Query, Threshold
 from topwatch.reasons import Why, explain_row
 from topwatch.roll import Roll, Served
 from topwatch.switching import LEVELS, check_query, checked_switch, note_of
@@ -37,7 +37,7 @@ class Monitor:
     Parameters
     ----------
     queries : query or list of queries
-        What to watch: :class:`TopK`, :class:`Nearest`, :class:`Threshold`, :class:`Dominating`.
+        What to watch: :class:`TopK` and the other kinds of :mod:`topwatch.queries`.
     window : window
         Which rows count: ``last(n)``, ``last("10 minutes")`` or ``latest()``.
     every : int or str
@@ -102,8 +102,7 @@ class Monitor:
         self._count_alike(by_name.values())
         choices = {name: self._choose(query, name) for name, query in by_name.items()}
         for name, query in by_name.items():
-            for column in query.columns:
-                self._intake.columns.setdefault(column, name)
+            self._intake.want(query, name)
         self._feed = self._make_feed()
         for name, query in by_name.items():
             self._serve(query, choices[name])
@@ -187,11 +186,9 @@ class Monitor:
             raise QueryError(f"add: expected a query such as TopK(...), got {query!r}")
         ((name, query),) = named([query], self._served).items()
         choice = self._choose(query, name)
-        new = [column for column in query.columns if column not in self._intake.columns]
+        new = self._intake.want(query, name)
         if new:
-            self._feed.window.add_columns(len(new))
-        for column in query.columns:
-            self._intake.columns[column] = self._intake.columns.get(column) or name
+            self._feed.window.add_columns(new)
         self._count_alike([query])
         self._serve(query, choice)
         served = self._served[name]
@@ -216,8 +213,9 @@ class Monitor:
         ``judgements``, ``changes``, ``skipped`` rows, ``unknown_deletes``;
         ``scores`` computed and ``pruned``, the pairs of a row and a query that were never scored; ``kept`` rows over
         all queries, ``recomputations`` from scratch, ``switches`` between PA and RAPF, ``influence`` list entries,
-        ``bytes`` of state. With ``max_lag`` also the ``level`` (0 exact, 1 AHBA, 2 AMSA), ``switches`` between levels,
-        and ``lag_ms``.
+        ``bytes`` of state. Of IncompleteTopK also the ``objects``, and the rows it refuses: ``unknown_source``,
+        ``out_of_bounds``, ``duplicates``. With ``max_lag`` also the ``level`` (0 exact, 1 AHBA, 2 AMSA), ``switches``
+        between levels, and ``lag_ms``.
         """
         totals: dict[str, int] = {"switches": 0}
         for engine in self._engines.values():
@@ -293,6 +291,8 @@ class Monitor:
     def _choose(self, query: Query, name: str) -> plan.Choice:
         if not isinstance(query, Threshold) and query.k > MOST_ROWS and not isinstance(self._window, LastRows):
             raise QueryError(f"{type(query).__name__}: k: expected at most {MOST_ROWS:,}, got {query.k:,}")
+        if self._firsts is not None and isinstance(query, IncompleteTopK):
+            raise QueryError("emit: 'first' is of rows, and IncompleteTopK of objects; accepted is 'changes'")
         if self._switch is not None:
             check_query(query, name, self._window)
         choice = plan.choose(query, name, self._window, self._algorithm, "max_error" in self._options)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from topwatch.errors import PlanError, QueryError, nearest_name
-from topwatch.queries import Dominating, Query, Threshold
+from topwatch.queries import Dominating, IncompleteTopK, Query, Threshold
 from topwatch.windows import LastRows, Latest, Window
 
 if TYPE_CHECKING:
@@ -69,12 +69,18 @@ ALGORITHMS = {
     "ahba": Algorithm("dominating", (*_EVENTS, "epsilon", "delta"), latest=False, most_columns=16, exact=False),
     "amsa": Algorithm("dominating", _EVENTS, latest=False, most_columns=16, exact=False),
     "floor": Algorithm("dominating", options=("cells", "slack"), most_columns=16),
+    "sla": Algorithm("incomplete", options=("kmax",), latest=False),
+    "tally": Algorithm("incomplete", options=("slack",), latest=False),
 }
-AUTO = ("reserve", "floor")  # one for each family
+AUTO = ("reserve", "floor", "tally")  # one for each family
 SHARES = ("kept", "epsilon", "delta", "sigma", "max_error")  # options between 0 and 1
 SWITCHES = ("suffix",)
 WORDS = ("route", "index")
-FAMILIES = {"topk": "a score", "dominating": "the number of dominated rows"}  # what each ranks by
+FAMILIES = {  # what each ranks by
+    "topk": "a score",
+    "dominating": "the number of dominated rows",
+    "incomplete": "what several sources tell of an object",
+}
 
 
 @dataclass(frozen=True)
@@ -96,12 +102,17 @@ def choose(query: Query, name: str, window: Window, algorithm: str, may_err: boo
         reason = refusal(query, window, algorithm)
         if reason:
             able = ", ".join(a for a in ALGORITHMS if not refusal(query, window, a))
-            raise PlanError(f"algorithm: {algorithm!r} cannot serve query {name!r}: {reason}; {able} can")
+            raise PlanError(f"algorithm: {algorithm!r} cannot serve query {name!r}: {reason}; {able or 'none'} can")
         return Choice(name, algorithm, "you asked for it")
     if isinstance(query, Dominating):
         best = next(a for a in ("floor", "bfa") if not refusal(query, window, a))
         reason = "it is exact, and looks only at rows that can reach the k-th score"
         return Choice(name, best, reason if best == "floor" else "it serves any number of columns")
+    if isinstance(query, IncompleteTopK):
+        reason = refusal(query, window, "tally")
+        if reason:
+            raise PlanError(f"window: no algorithm can serve query {name!r}: tally is there, but {reason}")
+        return Choice(name, "tally", "it is exact, and a row costs it one score")
     if isinstance(query, Threshold):
         return Choice(name, "reserve", "a threshold never moves: rows are routed to it and nothing is kept")
     if isinstance(window, Latest):
@@ -160,6 +171,8 @@ def refusal(query: Query, window: Window, algorithm: str) -> str:
     able = ALGORITHMS[algorithm]
     if able.family not in ("", family_of(query)):
         return f"it ranks by {FAMILIES[able.family]}, and the query by {FAMILIES[family_of(query)]}"
+    if not able.family and isinstance(query, IncompleteTopK):
+        return f"it ranks rows, and the query by {FAMILIES['incomplete']}"
     if able.most_columns is not None and len(query.reads) > able.most_columns:
         return f"it serves at most {able.most_columns} columns, and the query has {len(query.reads)}"
     if isinstance(window, Latest) and not able.latest:
@@ -175,6 +188,8 @@ def refusal(query: Query, window: Window, algorithm: str) -> str:
 
 def family_of(query: Query) -> str:
     """Say which family of algorithms a query belongs to."""
+    if isinstance(query, IncompleteTopK):
+        return "incomplete"
     return "dominating" if isinstance(query, Dominating) else "topk"
 
 
@@ -216,6 +231,12 @@ def build(
         from topwatch.structures.contest import Contests
 
         return Contests(feed.window, expected, module.design(**options))
+    if known.family == "incomplete":
+        from topwatch.structures.feed import FifoFeed
+        from topwatch.structures.gatherings import Gatherings
+
+        assert isinstance(feed, FifoFeed)
+        return Gatherings(feed, module.design(**options))
     if algorithm == "tsl":
         return cast("Engine", module.TSL(feed.window, axes, expected, **options))
     if hasattr(module, "scheme"):

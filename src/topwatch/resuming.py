@@ -74,7 +74,8 @@ def resume(kind: type[Monitor], blob: bytes) -> Monitor:
     )
     if monitor._switch is not None and load is not None:
         monitor._switch.restore(load)
-    monitor._intake = Intake(**{part.name: header[part.name] for part in dataclasses.fields(Intake)})
+    monitor._intake = Intake(**{p.name: header[p.name] for p in dataclasses.fields(Intake) if p.name in header})
+    monitor._intake.words = {key: (column, tuple(words)) for key, (column, words) in monitor._intake.words.items()}
     monitor._feed = monitor._make_feed()
     monitor._feed.measure(monitor._intake.unit())
     monitor._counts = dict(header["counts"])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from topwatch.errors import DataError
-from topwatch.queries import Dominating, Nearest, Query, Threshold, TopK
+from topwatch.queries import Dominating, IncompleteTopK, Nearest, Query, Threshold, TopK
 from topwatch.scoring import Score, distance, expr, linear, product, quadratic
 from topwatch.windows import LastRows, LastTime, Latest, Window
 
@@ -85,6 +85,8 @@ def describe_query(query: Query) -> dict[str, Any]:
     common: dict[str, Any] = {"name": query.name, "where": dict(query.where)}
     if isinstance(query, Dominating):
         return {"kind": "dominating", "k": int(query.k), "prefer": dict(query.prefer), **common}
+    if isinstance(query, IncompleteTopK):
+        return {"kind": "incomplete", **_describe_incomplete(query), **common}
     common["score"] = _describe_score(query.score)
     if isinstance(query, Threshold):
         return {"kind": "threshold", "above": query.above, **common}
@@ -96,12 +98,36 @@ def read_query(data: Mapping[str, Any]) -> Query:
     common: dict[str, Any] = {"name": data["name"], "where": {c: tuple(r) for c, r in data["where"].items()}}
     if data["kind"] == "dominating":
         return Dominating(k=data["k"], prefer=data["prefer"], **common)
+    if data["kind"] == "incomplete":
+        return _read_incomplete(data, common)
     score = _read_score(data["score"])
     if data["kind"] == "threshold":
         return Threshold(score=score, above=data["above"], **common)
     if data["kind"] == "nearest":
         return Nearest(k=data["k"], point=dict(zip(score.columns, score.coefficients, strict=True)), **common)
     return TopK(k=data["k"], score=score, **common)
+
+
+def _describe_incomplete(query: IncompleteTopK) -> dict[str, Any]:
+    ranges = query.ranges()
+    return {
+        "k": int(query.k),
+        "sources": list(query.sources),
+        "weights": query.factors(),
+        "bounds": None if ranges is None else [list(pair) for pair in ranges],
+        **{part: getattr(query, part) for part in ("combine", "occurrences", "source", "value")},
+    }
+
+
+def _read_incomplete(data: Mapping[str, Any], common: Mapping[str, Any]) -> IncompleteTopK:
+    sources = data["sources"]
+    ranges = data["bounds"]
+    return IncompleteTopK(
+        **{part: data[part] for part in ("k", "sources", "combine", "occurrences", "source", "value")},
+        weights=dict(zip(sources, data["weights"], strict=True)),
+        bounds=None if ranges is None else {s: tuple(pair) for s, pair in zip(sources, ranges, strict=True)},
+        **common,
+    )
 
 
 def _describe_score(score: Score) -> dict[str, Any]:

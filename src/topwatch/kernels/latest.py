@@ -21,7 +21,8 @@ class Entities(NamedTuple):
 
 
 @inlined
-def _place(table: Entities, key: int) -> int:
+def place_of(table: Entities, key: int) -> int:
+    """Return where an id stands, or would."""
     mask = len(table.id) - 1
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     place = int(mixed >> np.uint64(32)) & mask
@@ -34,14 +35,14 @@ def _place(table: Entities, key: int) -> int:
 def find(table: Entities, ids: Ints, out: Ints) -> None:
     """Look up entities; FREE where an id is unknown."""
     for i in range(len(ids)):
-        out[i] = table.entity[_place(table, ids[i])]
+        out[i] = table.entity[place_of(table, ids[i])]
 
 
 @kernel
 def enter(table: Entities, ids: Ints, spare: Ints, spares: int, out: Ints) -> int:
     """Look up entities and give unknown ids one of the spare numbers; return how many spares are left."""
     for i in range(len(ids)):
-        place = _place(table, ids[i])
+        place = place_of(table, ids[i])
         if table.entity[place] == FREE:
             spares -= 1
             table.id[place] = ids[i]
@@ -54,7 +55,7 @@ def enter(table: Entities, ids: Ints, spare: Ints, spares: int, out: Ints) -> in
 def forget(table: Entities, key: int) -> None:
     """Take an id out; the ids probed after it close the gap."""
     mask = len(table.id) - 1
-    gap = _place(table, key)
+    gap = place_of(table, key)
     if table.entity[gap] == FREE:
         return
     table.entity[gap] = FREE
@@ -62,7 +63,7 @@ def forget(table: Entities, key: int) -> None:
     while table.entity[place] != FREE:
         entity = table.entity[place]
         table.entity[place] = FREE
-        home = _place(table, table.id[place])
+        home = place_of(table, table.id[place])
         table.id[home] = table.id[place]
         table.entity[home] = entity
         place = (place + 1) & mask

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from topwatch.changes import Change
 from topwatch.live.frames import Frame
-from topwatch.queries import Dominating, Nearest, Query, Threshold
+from topwatch.queries import Dominating, IncompleteTopK, Nearest, Query, Threshold
 from topwatch.scoring import Score
 
 if TYPE_CHECKING:
@@ -164,6 +164,8 @@ def describe(query: Query) -> str:
     if isinstance(query, Dominating):
         sides = " ".join(f"{'+' if better == 'max' else '-'}{column}" for column, better in query.prefer.items())
         return f"{query.k} that dominate most by {sides}{where}"
+    if isinstance(query, IncompleteTopK):
+        return f"top {query.k} by {query.combine} over {', '.join(map(str, query.sources))}{where}"
     if isinstance(query, Threshold):
         sign = "<" if query.score.smaller_is_better else ">"
         return f"{_formula(query.score)} {sign} {query.above:g}{where}"

@@ -1,0 +1,134 @@
+"""The ledger: all objects of a query with what is known of them, and the best in order, as large as the window."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topwatch.kernels.bests import ANSWERED, BAR, KEEP, REFILLS, SCORES, SIZE, STAMP, TOUCHED, Bests, K
+from topwatch.kernels.latest import FREE, Entities, enter
+from topwatch.kernels.objects import DUPLICATES, END, FREES, HEAD, LIVE, NOBODY, USED, Objects
+from topwatch.kernels.scoring import Floats, Ints
+from topwatch.queries import COMBINES, OCCURRENCES, IncompleteTopK
+
+
+def new_objects(query: IncompleteTopK, slots: int) -> Objects:
+    """Make room for the objects of a window with so many slots."""
+    sources = len(query.sources)
+
+    def zeros(*shape: int) -> Ints:
+        return np.zeros(shape, np.int64)
+
+    now = zeros(7)
+    now[HEAD], now[FREES] = 1, slots
+    return Objects(
+        object=np.full(slots, NOBODY),
+        source=zeros(slots),
+        value=np.zeros(slots),
+        later=zeros(slots),
+        id=zeros(slots),
+        rows=zeros(slots),
+        newest=zeros(slots),
+        score=np.zeros(slots),
+        part=np.zeros((slots, sources)),
+        first=zeros(slots, sources),
+        last=zeros(slots, sources),
+        table=Entities(zeros(2 * slots), np.full(2 * slots, FREE)),
+        free=np.arange(slots - 1, -1, -1),
+        dead=zeros(slots),
+        listed=zeros(slots),
+        factor=np.array(query.factors()),
+        rule=np.array([COMBINES.index(query.combine), OCCURRENCES.index(query.occurrences)]),
+        now=now,
+    )
+
+
+def grown_objects(old: Objects, query: IncompleteTopK, slots: int, head: int) -> Objects:
+    """Return the objects with more room; rows, held from ``head`` on, have new slots, objects keep their numbers."""
+    new = new_objects(query, slots)
+    before = old.object.size
+    ordinals = np.arange(head, old.now[END] + 1)
+    for name in ("object", "source", "value", "later"):
+        getattr(new, name)[ordinals & (slots - 1)] = getattr(old, name)[ordinals & (before - 1)]
+    for name in ("id", "rows", "newest", "score", "part", "first", "last", "dead", "listed"):
+        getattr(new, name)[:before] = getattr(old, name)
+    known = np.flatnonzero(old.table.entity != FREE)
+    numbers = old.table.entity[known]
+    enter(new.table, old.table.id[known], numbers[::-1].copy(), numbers.size, np.empty(numbers.size, np.int64))
+    frees = int(old.now[FREES])
+    more = np.arange(slots - 1, before - 1, -1)
+    new.free[: more.size] = more
+    new.free[more.size : more.size + frees] = old.free[:frees]
+    new.now[:] = old.now
+    new.now[FREES] = frees + more.size
+    return new
+
+
+def new_bests(k: int, keep: int, most: int, objects: int) -> Bests:
+    """Make room for at most so many entries, of which a cut keeps ``keep``."""
+
+    def zeros(*shape: int) -> Ints:
+        return np.zeros(shape, np.int64)
+
+    now = zeros(9)
+    now[K], now[KEEP] = k, keep
+    return Bests(
+        np.zeros(most), zeros(most), zeros(most), zeros(objects), np.full(1, -np.inf),
+        zeros(2, k), np.zeros(k), zeros(objects), zeros(objects), now,
+    )  # fmt: skip
+
+
+def grown_bests(old: Bests, new: Bests) -> Bests:
+    """Fill larger bests with what is in smaller ones."""
+    n, answered, objects = int(old.now[SIZE]), int(old.now[ANSWERED]), old.seated.size
+    for name in ("score", "newest", "object"):
+        getattr(new, name)[:n] = getattr(old, name)[:n]
+    for name in ("seated", "member", "mark"):
+        getattr(new, name)[:objects] = getattr(old, name)
+    new.answer[:, :answered] = old.answer[:, :answered]
+    new.answered[:answered] = old.answered[:answered]
+    new.bar[:] = old.bar
+    for counter in (SIZE, TOUCHED, BAR, STAMP, ANSWERED, REFILLS, SCORES):
+        new.now[counter] = old.now[counter]
+    return new
+
+
+def tell(o: Objects, b: Bests, ordinals: Ints, scores: Floats) -> None:
+    """Say what was last reported: rows of objects, and the scores that they had."""
+    n = ordinals.size
+    numbers = o.object[ordinals & (o.object.size - 1)]
+    b.answer[0, :n], b.answer[1, :n], b.answered[:n] = numbers, ordinals, scores
+    b.member[numbers] = 1
+    b.now[ANSWERED] = n
+    b.now[TOUCHED] = 1
+
+
+def check(o: Objects, b: Bests, query: IncompleteTopK) -> None:
+    """Assert the invariants."""
+    mask = o.object.size - 1
+    ordinals = np.arange(o.now[HEAD], o.now[END] + 1)
+    counting = ordinals[o.object[ordinals & mask] != NOBODY]
+    slots = counting & mask
+    rows = np.bincount(o.object[slots], minlength=o.rows.size)
+    assert np.array_equal(rows, o.rows)
+    live = np.flatnonzero(rows)
+    assert live.size == o.now[LIVE]
+    assert live.size == 0 or live.max() < o.now[USED]
+    newest = np.zeros(o.rows.size, np.int64)
+    np.maximum.at(newest, o.object[slots], counting)
+    assert np.array_equal(newest[live], o.newest[live])
+    assert o.now[DUPLICATES] == 0 or query.occurrences == "single"
+    n = int(b.now[SIZE])
+    assert np.array_equal(b.seated[b.object[:n]], b.newest[:n])
+    assert np.count_nonzero(b.seated) == n
+    assert np.array_equal(o.score[b.object[:n]], b.score[:n])
+    order = np.lexsort((-o.newest[live], -o.score[live]))
+    ranked = live[order][~np.isnan(o.score[live][order])]
+    assert np.array_equal(ranked[:n], b.object[:n])
+    if ranked.size > n:
+        after = ranked[n]
+        assert (o.score[after], o.newest[after]) < (b.bar[0], b.now[BAR])
+
+
+def size_of(*structures: tuple[np.ndarray | Entities, ...]) -> int:
+    """Return the bytes of all arrays."""
+    return sum(size_of(a) if isinstance(a, tuple) else int(a.nbytes) for arrays in structures for a in arrays)

@@ -1,0 +1,98 @@
+"""Objects whose parts come in rows of their own: every score recomputed from all valid rows, at every judgement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+@dataclass(frozen=True)
+class Incomplete:
+    sources: tuple[Any, ...]
+    combine: str = "sum"
+    weights: tuple[float, ...] = ()
+    bounds: tuple[tuple[float, float], ...] = ()
+    occurrences: str = "single"
+    source: str = "source"
+    value: str = "value"
+
+
+class Part(NamedTuple):
+    id: Any
+    source: int
+    value: float
+
+
+def is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+class Parts:
+    """One query's view of the rows, by ordinal: a part, or None for a row that does not count."""
+
+    def __init__(self, query: Incomplete, first: int) -> None:
+        self.query, self.first = query, first
+        self.rows: list[Part | None] = []
+        self.unknown = self.outside = self.duplicates = 0
+
+    def take(self, id: Any, source: Any, value: float, ranked: bool, head: int) -> None:
+        """The next row; `head` is the first ordinal that is live once it has come."""
+        self.rows.append(self._read(id, source, value, ranked, head))
+
+    def _read(self, id: Any, source: Any, value: float, ranked: bool, head: int) -> Part | None:
+        if is_missing(source) or math.isnan(value) or not ranked:
+            return None
+        if source not in self.query.sources:
+            self.unknown += 1
+            return None
+        number = self.query.sources.index(source)
+        if math.isinf(value):
+            self.outside += 1
+            return None
+        if self.query.bounds:
+            low, high = self.query.bounds[number]
+            if not low <= value <= high:
+                self.outside += 1
+                return None
+            value = (value - low) / (high - low)
+        if self.query.occurrences == "single":
+            for part in self.rows[max(0, head - self.first) :]:
+                if part is not None and part.id == id and part.source == number:
+                    self.duplicates += 1
+                    return None
+        return Part(id, number, value)
+
+    def ranking(self, live: Sequence[int]) -> list[tuple[int, Any, float]]:
+        """The newest row, the id and the score of every object, best first."""
+        values: dict[Any, list[list[float]]] = {}
+        newest: dict[Any, int] = {}
+        for ordinal in live:
+            part = self.rows[ordinal - self.first] if ordinal >= self.first else None
+            if part is not None:
+                values.setdefault(part.id, [[] for _ in self.query.sources])[part.source].append(part.value)
+                newest[part.id] = ordinal
+        scored = [(newest[id], id, self._score(parts)) for id, parts in values.items()]
+        return sorted(scored, key=lambda line: (-line[2], -line[0]))
+
+    def _score(self, parts: list[list[float]]) -> float:
+        weights = self.query.weights or (1.0,) * len(parts)
+        terms = [weight * self._joined(values) for weight, values in zip(weights, parts, strict=True)]
+        if self.query.combine == "max":
+            return max(terms)
+        total = weight_sum = 0.0
+        for term, weight in zip(terms, weights, strict=True):
+            total += term
+            weight_sum += weight
+        return total / weight_sum if self.query.combine == "mean" else total
+
+    def _joined(self, values: list[float]) -> float:
+        if not values:
+            return 0.0
+        if self.query.occurrences == "max":
+            return max(values)
+        total = values[0]
+        for value in values[1:]:
+            total += value
+        return total
