@@ -42,14 +42,13 @@ def test_queries_that_make_no_sense(said: dict[str, Any], message: str) -> None:
     [
         ({"id": None}, "id: IncompleteTopK needs id="),
         ({"emit": "first"}, "emit: 'first' is of rows, and IncompleteTopK of objects"),
-        ({"cells": 3}, "option: 'auto' has no option|'cells'"),
+        ({"algorithm": "tally", "cells": 3}, "option: 'tally' has no option 'cells'; accepted are slack"),
+        ({"algorithm": "sla", "kmax": 1}, "kmax: expected at least k of every query, got 1 for a k of 2"),
     ],
 )
 def test_monitors_that_make_no_sense(options: dict[str, Any], message: str) -> None:
-    if "cells" in options:
-        options = {**options, "algorithm": "tally"}
     with pytest.raises(tw.QueryError, match=message):
-        tw.Monitor(tw.IncompleteTopK(k=1, sources=TWO), window=tw.last(3), **options)
+        tw.Monitor(tw.IncompleteTopK(k=2, sources=TWO), window=tw.last(3), **options)
 
 
 def test_rows_that_are_refused_are_counted_and_the_stream_goes_on() -> None:
@@ -76,7 +75,7 @@ def test_rows_that_are_refused_are_counted_and_the_stream_goes_on() -> None:
 @pytest.mark.parametrize("source", [np.array([1, 2]), [True, False], np.array([1.0, 2.0])])
 def test_a_source_column_of_another_type_is_refused(source: Any) -> None:
     monitor = tw.Monitor(tw.IncompleteTopK(k=1, sources=TWO, source="at"), window=tw.last(3))
-    with pytest.raises(tw.DataError, match="source column 'at' is .*; the query names its sources by strings"):
+    with pytest.raises(tw.DataError, match=r"source column 'at' is .*; the query names its sources by strings"):
         monitor.push({"id": [1, 2], "at": source, "value": [1.0, 2.0]})
     with pytest.raises(tw.DataError, match=r"column 'at' \(needed by query 'incompletetopk-1'\) is missing"):
         monitor.push({"id": [1, 2], "value": [1.0, 2.0]})

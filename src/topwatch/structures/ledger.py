@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from topwatch.kernels.bests import ANSWERED, BAR, KEEP, REFILLS, SCORES, SIZE, STAMP, TOUCHED, Bests, K
 from topwatch.kernels.latest import FREE, Entities, enter
 from topwatch.kernels.objects import DUPLICATES, END, FREES, HEAD, LIVE, NOBODY, USED, Objects
+from topwatch.kernels.rows import Log, Step
 from topwatch.kernels.scoring import Floats, Ints
+from topwatch.kernels.tally import Arrivals
 from topwatch.queries import COMBINES, OCCURRENCES, IncompleteTopK
+from topwatch.structures.contest import NO_STEP
+from topwatch.structures.engine import Found
+from topwatch.structures.feed import FifoFeed
 
 
-def new_objects(query: IncompleteTopK, slots: int) -> Objects:
+def _new_objects(query: IncompleteTopK, slots: int) -> Objects:
     """Make room for the objects of a window with so many slots."""
     sources = len(query.sources)
 
@@ -42,9 +49,9 @@ def new_objects(query: IncompleteTopK, slots: int) -> Objects:
     )
 
 
-def grown_objects(old: Objects, query: IncompleteTopK, slots: int, head: int) -> Objects:
+def _grown_objects(old: Objects, query: IncompleteTopK, slots: int, head: int) -> Objects:
     """Return the objects with more room; rows, held from ``head`` on, have new slots, objects keep their numbers."""
-    new = new_objects(query, slots)
+    new = _new_objects(query, slots)
     before = old.object.size
     ordinals = np.arange(head, old.now[END] + 1)
     for name in ("object", "source", "value", "later"):
@@ -63,7 +70,7 @@ def grown_objects(old: Objects, query: IncompleteTopK, slots: int, head: int) ->
     return new
 
 
-def new_bests(k: int, keep: int, most: int, objects: int) -> Bests:
+def _new_bests(k: int, keep: int, most: int, objects: int) -> Bests:
     """Make room for at most so many entries, of which a cut keeps ``keep``."""
 
     def zeros(*shape: int) -> Ints:
@@ -77,7 +84,7 @@ def new_bests(k: int, keep: int, most: int, objects: int) -> Bests:
     )  # fmt: skip
 
 
-def grown_bests(old: Bests, new: Bests) -> Bests:
+def _grown_bests(old: Bests, new: Bests) -> Bests:
     """Fill larger bests with what is in smaller ones."""
     n, answered, objects = int(old.now[SIZE]), int(old.now[ANSWERED]), old.seated.size
     for name in ("score", "newest", "object"):
@@ -92,7 +99,7 @@ def grown_bests(old: Bests, new: Bests) -> Bests:
     return new
 
 
-def tell(o: Objects, b: Bests, ordinals: Ints, scores: Floats) -> None:
+def _tell(o: Objects, b: Bests, ordinals: Ints, scores: Floats) -> None:
     """Say what was last reported: rows of objects, and the scores that they had."""
     n = ordinals.size
     numbers = o.object[ordinals & (o.object.size - 1)]
@@ -102,33 +109,115 @@ def tell(o: Objects, b: Bests, ordinals: Ints, scores: Floats) -> None:
     b.now[TOUCHED] = 1
 
 
-def check(o: Objects, b: Bests, query: IncompleteTopK) -> None:
-    """Assert the invariants."""
-    mask = o.object.size - 1
-    ordinals = np.arange(o.now[HEAD], o.now[END] + 1)
-    counting = ordinals[o.object[ordinals & mask] != NOBODY]
-    slots = counting & mask
-    rows = np.bincount(o.object[slots], minlength=o.rows.size)
-    assert np.array_equal(rows, o.rows)
-    live = np.flatnonzero(rows)
-    assert live.size == o.now[LIVE]
-    assert live.size == 0 or live.max() < o.now[USED]
-    newest = np.zeros(o.rows.size, np.int64)
-    np.maximum.at(newest, o.object[slots], counting)
-    assert np.array_equal(newest[live], o.newest[live])
-    assert o.now[DUPLICATES] == 0 or query.occurrences == "single"
-    n = int(b.now[SIZE])
-    assert np.array_equal(b.seated[b.object[:n]], b.newest[:n])
-    assert np.count_nonzero(b.seated) == n
-    assert np.array_equal(o.score[b.object[:n]], b.score[:n])
-    order = np.lexsort((-o.newest[live], -o.score[live]))
-    ranked = live[order][~np.isnan(o.score[live][order])]
-    assert np.array_equal(ranked[:n], b.object[:n])
-    if ranked.size > n:
-        after = ranked[n]
-        assert (o.score[after], o.newest[after]) < (b.bar[0], b.now[BAR])
-
-
-def size_of(*structures: tuple[np.ndarray | Entities, ...]) -> int:
+def _size_of(*structures: tuple[np.ndarray | Entities, ...]) -> int:
     """Return the bytes of all arrays."""
-    return sum(size_of(a) if isinstance(a, tuple) else int(a.nbytes) for arrays in structures for a in arrays)
+    return sum(_size_of(a) if isinstance(a, tuple) else int(a.nbytes) for arrays in structures for a in arrays)
+
+
+Sizes = Callable[
+    [int, int], tuple[int, int]
+]  # from k and the slots to how many entries a cut keeps, and the room for all
+Drive = Callable[["Ledger", Arrivals, Step, int, Log], Log]
+
+
+class Ledger:
+    """A query whose algorithm keeps all objects; a gathering.
+
+    Parameters
+    ----------
+    feed : FifoFeed
+        Owns the rows.
+    query : IncompleteTopK
+        What is asked.
+    sizes : Sizes
+        How many of the best are kept.
+    drive : Drive
+        The algorithm's loop.
+    """
+
+    def __init__(self, feed: FifoFeed, query: IncompleteTopK, sizes: Sizes, drive: Drive) -> None:
+        self._feed = feed
+        self._query = query
+        self._sizes = sizes
+        self._drive = drive
+        self.objects, self.bests = self._empty()
+
+    def _empty(self) -> tuple[Objects, Bests]:
+        slots = self._feed.window.capacity
+        k = min(self._query.k, slots)
+        return _new_objects(self._query, slots), _new_bests(k, *self._sizes(k, slots), slots)
+
+    @property
+    def duplicates(self) -> int:
+        """Rows refused because their source has told of the object already."""
+        return int(self.objects.now[DUPLICATES])
+
+    @duplicates.setter
+    def duplicates(self, count: int) -> None:
+        self.objects.now[DUPLICATES] = count
+
+    def begin(self, head: int, rows: Arrivals, told: tuple[Ints, Floats]) -> None:
+        """Begin anew with these rows, the first of which is ``head``; ``told`` is what was last reported."""
+        self.objects, self.bests = self._empty()
+        self.objects.now[HEAD] = head
+        self.process(rows, NO_STEP, 0)
+        _tell(self.objects, self.bests, *told)
+
+    def process(self, rows: Arrivals, step: Step, place: int) -> Found:
+        """Take a step of the window; return the changes at its judgements."""
+        log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
+        log = self._drive(self, rows, step, place, log)
+        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+
+    def answer(self) -> tuple[Ints, Floats]:
+        """Return the newest rows of the objects of the last judgement's answer and their scores, best first."""
+        n = int(self.bests.now[ANSWERED])
+        return self.bests.answer[1, :n].copy(), self.bests.answered[:n].copy()
+
+    def taken(self, ordinals: Ints) -> np.ndarray:
+        """Tell which rows count, or have counted until they expired."""
+        taken: np.ndarray = self.objects.object[ordinals & (self.objects.object.size - 1)] != NOBODY
+        return taken
+
+    def relocate(self) -> None:
+        """Follow the rows to their new slots after the window has grown."""
+        window = self._feed.window
+        self.objects = _grown_objects(self.objects, self._query, window.capacity, window.head)
+        self.bests = _grown_bests(self.bests, self._empty()[1])
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the start."""
+        now = self.bests.now
+        return {
+            "scores": int(now[SCORES]),
+            "recomputations": int(now[REFILLS]),
+            "objects": int(self.objects.now[LIVE]),
+            "kept": int(now[SIZE]),
+            "bytes": _size_of(self.objects, self.bests),
+        }
+
+    def _check(self) -> None:
+        o, b = self.objects, self.bests
+        mask = o.object.size - 1
+        ordinals = np.arange(o.now[HEAD], o.now[END] + 1)
+        counting = ordinals[o.object[ordinals & mask] != NOBODY]
+        slots = counting & mask
+        rows = np.bincount(o.object[slots], minlength=o.rows.size)
+        assert np.array_equal(rows, o.rows)
+        live = np.flatnonzero(rows)
+        assert live.size == o.now[LIVE]
+        assert live.size == 0 or live.max() < o.now[USED]
+        newest = np.zeros(o.rows.size, np.int64)
+        np.maximum.at(newest, o.object[slots], counting)
+        assert np.array_equal(newest[live], o.newest[live])
+        assert o.now[DUPLICATES] == 0 or self._query.occurrences == "single"
+        n = int(b.now[SIZE])
+        assert np.array_equal(b.seated[b.object[:n]], b.newest[:n])
+        assert np.count_nonzero(b.seated) == n
+        assert np.array_equal(o.score[b.object[:n]], b.score[:n])
+        order = np.lexsort((-o.newest[live], -o.score[live]))
+        ranked = live[order][~np.isnan(o.score[live][order])]
+        assert np.array_equal(ranked[:n], b.object[:n])
+        if ranked.size > n:
+            after = ranked[n]
+            assert (o.score[after], o.newest[after]) < (b.bar[0], b.now[BAR])

@@ -15,13 +15,13 @@ class OrderedColumns:
 
     def __init__(self, columns: list[int]) -> None:
         self.columns: Ints = np.array(columns, np.int64)
-        self.arrays = _ordered(len(columns), 0, 0)
+        self.arrays = new_ordered(len(columns), 0, 0)
 
     def build(self, rows: Rows, live: Ints) -> None:
         """Make the lists anew, with room for a full window."""
         axes = self.columns.size
         # A bucket is at least half full after a split but may shrink by deletions: room for four times the rows, each.
-        self.arrays = _ordered(axes, 4 * (rows.seq.size // BUCKET) + 16, rows.seq.size)
+        self.arrays = new_ordered(axes, 4 * (rows.seq.size // BUCKET) + 16, rows.seq.size)
         _put_all(self.arrays, self.columns, rows.columns, rows.seq, live)
 
     def crowded(self, more: int) -> bool:
@@ -70,7 +70,8 @@ def _put_all(o: Ordered, axes: Ints, columns: Floats, seq: Ints, live: Ints) -> 
         put_row(o, axes, columns, seq, live[i])
 
 
-def _ordered(axes: int, buckets: int, slots: int) -> Ordered:
+def new_ordered(axes: int, buckets: int, slots: int) -> Ordered:
+    """Make empty lists with room for so many buckets each."""
     total = axes * buckets
     return Ordered(
         order=np.zeros((axes, max(total, 1)), np.int64),
