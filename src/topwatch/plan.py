@@ -42,6 +42,7 @@ class Algorithm:
     own_grid: bool = False  # queries over different columns stand in groups of their own
     lists: bool = False  # where many queries read the same columns, a grid of their own pays
     most_columns: int | None = None  # that a query may read
+    bounded: bool = False  # needs bounds of values, and one row of each source
     exact: bool = True
 
 
@@ -70,6 +71,7 @@ ALGORITHMS = {
     "amsa": Algorithm("dominating", _EVENTS, latest=False, most_columns=16, exact=False),
     "floor": Algorithm("dominating", options=("cells", "slack"), most_columns=16),
     "sla": Algorithm("incomplete", options=("kmax",), latest=False),
+    "eaa": Algorithm("incomplete", options=("kmax",), latest=False, bounded=True),
     "tally": Algorithm("incomplete", options=("slack",), latest=False),
 }
 AUTO = ("reserve", "floor", "tally")  # one for each family
@@ -177,6 +179,11 @@ def refusal(query: Query, window: Window, algorithm: str) -> str:
         return f"it serves at most {able.most_columns} columns, and the query has {len(query.reads)}"
     if isinstance(window, Latest) and not able.latest:
         return "it needs rows to expire in the order they came, and a latest() window has none"
+    if able.bounded and isinstance(query, IncompleteTopK):
+        if query.ranges() is None:
+            return "it needs to know the largest value of each source (say bounds=)"
+        if query.occurrences != "single":
+            return "it needs to know how much a source can still add, and with several rows there is no end to that"
     unknown = query.undirected()
     if unknown and not able.any_score:
         columns = ", ".join(unknown)

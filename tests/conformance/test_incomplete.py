@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,13 @@ def some(rng: np.random.Generator) -> list[Query]:
     ]
 
 
+def bounded(query: Query, rng: np.random.Generator) -> Query:
+    """The same with bounds and single occurrences, which eaa needs."""
+    assert query.parts is not None
+    bounds = query.parts.bounds or ((0.0, float(rng.choice([1.0, 1.5]))),) * len(query.parts.sources)
+    return replace(query, parts=replace(query.parts, bounds=bounds, occurrences="single"))
+
+
 def make(rng: np.random.Generator, rows: int, objects: int, shape: str = "uniform", bursts: bool = False) -> Any:
     """Rows of few objects, so that parts come again, with ties, unknown sources, missing and odd values."""
     stream = streams.make(shape, rng, rows, pool=objects, bursts=bursts)
@@ -59,6 +67,8 @@ def test_pace(algorithm: str, kind: str, every: int | Seconds, rng: np.random.Ge
     size = scale.window
     stream = make(rng, scale.rows, int(rng.choice([4, size // 3, 3 * size])), bursts=bool(rng.integers(2)))
     queries = some(rng)
+    if algorithm == "eaa":
+        queries = [bounded(query, rng) for query in queries]
     both = Lockstep(queries[:4], window_of(kind, size), every, algorithm)
     for number, batch in enumerate(streams.pieces(stream, streams.random_sizes(rng, 2 * size))):
         both.push(batch)
@@ -80,9 +90,26 @@ def test_starving(algorithm: str, window: int, rng: np.random.Generator, scale: 
     rows = scale.rows // 2
     value = np.concatenate([np.linspace(1.0, 0.0, rows // 2), np.linspace(0.0, 1.0, rows - rows // 2)])
     stream = {"id": np.arange(rows) // 2, "source": rng.choice(SOURCES, rows), "value": value}
-    options = {"slack": 1} if algorithm == "tally" else {"kmax": 3} if algorithm == "sla" else {}
-    both = Lockstep([gather("q", 3, sources=SOURCES)], Window("count", window), 1, algorithm, **options)
+    options = {"tally": {"slack": 1}, "sla": {"kmax": 3}, "eaa": {"kmax": 3}}.get(algorithm, {})
+    query = bounded(gather("q", 3, sources=SOURCES), rng)
+    both = Lockstep([query], Window("count", window), 1, algorithm, **options)
     for batch in streams.pieces(stream, streams.random_sizes(rng, 40)):
+        both.push(batch)
+
+
+@pytest.mark.parametrize("combine", ["sum", "max", "mean"])
+@pytest.mark.parametrize("algorithm", INCOMPLETE)
+def test_few_sources(algorithm: str, combine: str, rng: np.random.Generator, scale: Scale) -> None:
+    """Most objects are complete, so that most instances are dominated; small answers, ties, objects that come again."""
+    size = int(rng.integers(3, 40))
+    stream = make(rng, scale.rows, int(rng.choice([size // 2 + 1, 2 * size])))
+    stream["value"] = np.abs(stream["value"])
+    queries = [
+        gather(f"{k} of {d}", k, sources=SOURCES[:d], combine=combine, bounds=((0.0, 1.5),) * d)
+        for k, d in ((1, 1), (2, 2), (4, 2), (1, 3))
+    ]
+    both = Lockstep(queries, Window("count", size), int(rng.choice([1, 1, 3])), algorithm)
+    for batch in streams.pieces(stream, streams.random_sizes(rng, 2 * size)):
         both.push(batch)
 
 
@@ -131,7 +158,29 @@ def test_a_window_that_grows(algorithm: str, rng: np.random.Generator) -> None:
     stream = make(rng, rows, 400)
     stream["time"] = np.sort(rng.integers(0, 80, rows)) * 0.125 + np.where(np.arange(rows) > 1000, 5.0, 0.0)
     queries = [gather("q", 7, sources=SOURCES, occurrences="sum"), gather("r", 5, sources=SOURCES, occurrences="max")]
+    if algorithm == "eaa":
+        stream["id"] = rng.permutation(rows) // 2
+        queries = [bounded(queries[0], rng)]
     both = Lockstep(queries, Window("time", 6), 2500, algorithm)
     for batch in streams.pieces(stream, [700, 2500, 2000, 3000]):
         both.push(batch)
         both.restart()
+
+
+def test_eaa_says_what_it_needs() -> None:
+    for query, reason in (
+        (gather("q", 1, sources=SOURCES), r"\(say bounds=\); sla, tally can"),
+        (gather("q", 1, sources=("a",), bounds=((0.0, 1.0),), occurrences="sum"), "there is no end to that"),
+    ):
+        with pytest.raises(tw.PlanError, match=reason):
+            tw.Monitor(as_query(query), window=tw.last(5), algorithm="eaa")
+
+
+def test_eaa_retains_fewer_instances_where_most_objects_are_complete(rng: np.random.Generator) -> None:
+    rows = 1200
+    stream = {"id": np.arange(rows) // 2, "source": ["x", "y"] * (rows // 2), "value": rng.random(rows)}
+    query = tw.IncompleteTopK(k=5, sources=["x", "y"], bounds=(0, 1))
+    monitor = tw.Monitor(query, window=tw.last(400), algorithm="eaa")
+    monitor.push(stream)
+    assert monitor.stats()["kept"] < 400
+    assert monitor.stats()["instances_pruned"] > 0
