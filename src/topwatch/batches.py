@@ -39,10 +39,11 @@ def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None
     id, time : str or None
         Names of the id and time columns. Without an id column, rows are called by their ordinals.
     words : mapping of needed column to (column of the batch, words), optional
-        Needed columns that are made from a column of words: the place of each word, -1 for a word that is not named.
+        Needed columns that are made from a column of words: the place of each word, -1 for a word that is not named. A
+        batch that has such a column ready made is taken at its word.
     """
     names = _names(batch)
-    coded = words or {}
+    coded = {column: of for column, of in (words or {}).items() if column not in names}
     wanted = {coded[c][0] if c in coded else c: f"needed by query {query!r}" for c, query in needed.items()}
     if id is not None:
         wanted.setdefault(id, "the id column")

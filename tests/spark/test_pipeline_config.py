@@ -49,6 +49,10 @@ def test_example_becomes_queries() -> None:
         ("{top: 1, score: {expr: a, increasing: a}}", tw.TopK(1, tw.expr("a", increasing=["a"]))),
         ("{threshold: -5, score: {linear: {a: 1}}, where: {p: [0, .inf]}}",
          tw.Threshold(tw.linear(a=1), -5, where={"p": (0, float("inf"))})),
+        ("{incomplete: 10, sources: [EWR, JFK], combine: mean, bounds: [0, 60], weights: {JFK: 2}, value: delay}",
+         tw.IncompleteTopK(10, ["EWR", "JFK"], "mean", weights={"JFK": 2}, bounds=(0, 60), value="delay")),
+        ("{incomplete: 1, sources: [1, 2], bounds: {1: [0, 1], 2: [0, 5]}, occurrences: max, source: router}",
+         tw.IncompleteTopK(1, [1, 2], bounds={1: (0, 1), 2: (0, 5)}, occurrences="max", source="router")),
         ("{nearest: 3, point: {a: 1}, where: {p: [2, 2]}}", tw.Nearest(3, {"a": 1}, where={"p": (2, 2)})),
     ],
 )  # fmt: skip

@@ -78,13 +78,18 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
                             " 0.7, packets: 0.3}}}, got an empty list"),
         ({"queries": "[{top: 2000000, score: {linear: {x: 1}}}]", "window": "latest", "id": "i"},
          "queries[0]: TopK: k: expected at most 1,000,000, got 2,000,000"),
+        ({"queries": "[{incomplete: 2, sources: [EWR, EWR]}]", "id": "i"},
+         "queries[0].sources: expected each source once, got ['EWR', 'EWR']"),
+        ({"queries": "[{incomplete: 2, sources: [EWR], bounds: [1, 0]}]", "id": "i"},
+         "queries[0].bounds: expected (low, high) with low < high, got (1, 0)"),
         ({"options": "{route: far}"}, "options.route: expected 'auto', 'lists' or 'scan', got 'far'"),
         ({"options": "{route: [far]}"}, "options.route: expected 'auto', 'lists' or 'scan', got ['far']"),
         ({"id": "null", "time": "", "options": "{route: far}"},
          "options.route: expected 'auto', 'lists' or 'scan', got 'far'"),
         ({"algorithm": "smaa"}, "algorithm: unknown name 'smaa'; accepted are auto, brute, scan, tsl, tma, sma,"
                                 " reserve, sa, ra, pa, sasf,"
-         " sarf, sapf, rasf, rarf, rapf, cpm, snn, bfa, eva, ada, ahba, amsa, floor; did you mean 'sma'?"),
+         " sarf, sapf, rasf, rarf, rapf, cpm, snn, bfa, eva, ada, ahba, amsa, floor, sla, eaa, tally;"
+         " did you mean 'sma'?"),
         ({"algorithm": "sma", "window": "latest", "id": "i"},
          "queries[0]: 'sma' cannot serve query 'queries[0]': it needs rows to expire in the order they came, and a"
          " latest() window has none; brute, tsl, tma, reserve, cpm can"),
@@ -119,7 +124,7 @@ def test_kinds_of_query_that_later_versions_bring() -> None:
     with pytest.raises(PipelineError) as caught:
         parse(EXAMPLE.replace("sink:", LATER + "sink:"), "p.yml")
     assert list(caught.value.args) == [
-        "p.yml:11: queries[3].skyline: not there yet; accepted are top, nearest, threshold, dominating",
+        "p.yml:11: queries[3].skyline: not there yet; accepted are top, nearest, threshold, dominating, incomplete",
     ]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from topwatch.monitor import Monitor
-from topwatch.queries import Query
+from topwatch.queries import IncompleteTopK, Query
 from topwatch.snapshots import describe_query, describe_window
 from topwatch.windows import LastRows, Window
 
@@ -85,9 +85,10 @@ class Spec:
         """How many of the last rows say all about the state: as many as a window and two judgements span; 0: none do.
 
         Rows that can be late are not among them, since what was late once may not be late at the beginning of a replay.
-        Nor are those that are reported once: more of them would be answers while the window fills again.
+        Nor are those that are reported once: more of them would be answers while the window fills again. Nor those of
+        IncompleteTopK: a row may be refused for one that has gone since.
         """
-        if self.emit == "first":
+        if self.emit == "first" or any(isinstance(query, IncompleteTopK) for query in self.queries):
             return 0
         if self.by or self.time is not None or not isinstance(self.window, LastRows) or not isinstance(self.every, int):
             return 0

@@ -86,19 +86,20 @@ def watch(
     # Everything that a monitor refuses is refused here, on the driver, before anything runs.
     said = "first" if emit == "first" else "changes"
     trial = Monitor(listed, window, every=every, algorithm=algorithm, id=id, time=time, emit=said, **options)
-    if any(isinstance(query, IncompleteTopK) for query in trial.queries):
-        raise QueryError(
-            "queries: IncompleteTopK is served by Monitor only; a column of sources does not reach Spark yet"
-        )
-    if emit == "answers" and any(isinstance(query, Dominating) for query in trial.queries):
+    if emit == "answers" and any(isinstance(query, Dominating | IncompleteTopK) for query in trial.queries):
         # Answers are put together from changes, and a score that moves is no change.
-        raise QueryError("emit: 'answers' does not serve Dominating queries, whose scores move; accepted is 'changes'")
+        kind = next(type(query).__name__ for query in trial.queries if isinstance(query, Dominating | IncompleteTopK))
+        raise QueryError(f"emit: 'answers' does not serve {kind} queries, whose scores move; accepted is 'changes'")
     columns = trial.columns
-    _check_columns(
-        df.schema, columns, {"id": [id], "time": [time] if time else [], "by": by_names, "order": order_names}
-    )
+    gathered = [query for query in trial.queries if isinstance(query, IncompleteTopK)]
+    for query in gathered:
+        _check_sources(df.schema, query)
+    made = {query.coded for query in gathered}
+    plain = [column for column in columns if column not in made]
+    _check_columns(df.schema, plain, {"id": [id], "time": [time] if time else [], "by": by_names, "order": order_names})
     if order is None:
         df, order_names = _as_in_files(df)
+    df = _with_codes(df, gathered)
     spark = df.sparkSession
     spec = Spec(
         queries=tuple(trial.queries),
@@ -124,6 +125,30 @@ def watch(
     if df.isStreaming and apart and worthwhile(spec):
         spec = dataclasses.replace(spec, pruned=True)
     return _stream(df, spec) if df.isStreaming else _table(df, spec)
+
+
+def _with_codes(df: DataFrame, queries: list[IncompleteTopK]) -> DataFrame:
+    """Add, for each list of sources, the column of their numbers: words do not travel."""
+    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+    for query in queries:
+        sources = F.array(*[F.lit(source) for source in query.sources])
+        word = F.col("`" + query.source.replace("`", "``") + "`")
+        df = df.withColumn(query.coded, (F.array_position(sources, word) - 1).cast("double"))
+    return df
+
+
+def _check_sources(schema: StructType, query: IncompleteTopK) -> None:
+    named = {field.name: field.dataType.typeName() for field in schema.fields}
+    if query.source not in named:
+        have = ", ".join(named) + nearest_name(query.source, list(named))
+        raise DataError(f"source: column {query.source!r} is missing; columns are {have}")
+    words = isinstance(query.sources[0], str)
+    kinds = ("string", "varchar", "char") if words else ("byte", "short", "integer", "long")
+    if named[query.source] not in kinds:
+        said = "strings" if words else "whole numbers"
+        got = named[query.source]
+        raise DataError(f"source: column {query.source!r} is {got}; the query names its sources by {said}")
 
 
 def _stream(df: DataFrame, spec: Spec) -> DataFrame:

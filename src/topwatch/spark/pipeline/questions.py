@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, mod
 
 from topwatch import scoring
 from topwatch.errors import QueryError, nearest_name
-from topwatch.queries import Direction, Dominating, Nearest, Query, Threshold, TopK
+from topwatch.queries import Direction, Dominating, IncompleteTopK, Nearest, Query, Threshold, TopK
 from topwatch.spark.pipeline.fields import COLUMN, COUNT, WEIGHTS, Count, Names, Number, Text, Weights, Where
 from topwatch.spark.pipeline.parts import OneOf, Part, refuse, said
 
@@ -153,11 +153,47 @@ class Rivals(Question):
         yield from super().columns()
 
 
+class Gathered(Question):
+    """``{incomplete: 10, sources: [EWR, JFK], combine: sum}``: the objects with the best score over several sources."""
+
+    incomplete: Count = Field(description=COUNT)
+    sources: list[Any] = Field(description="a list of sources such as [EWR, JFK]")
+    combine: Text = Field("sum", description="sum, max or mean")
+    weights: dict[Any, Any] | None = Field(None, description="sources and their numbers such as {EWR: 2}")
+    bounds: Any = Field(None, description="[low, high], or one such for each source")
+    occurrences: Text = Field("single", description="single, sum or max")
+    source: Text = Field("source", description=COLUMN)
+    value: Text = Field("value", description=COLUMN)
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        try:
+            self.build()
+        except QueryError as error:
+            at, _, rest = str(error).removeprefix("IncompleteTopK: ").partition(": ")
+            raise (refuse(rest, at) if at in type(self).model_fields else refuse(f"{at}: {rest}")) from None
+        return self
+
+    def build(self) -> IncompleteTopK:
+        """Make topwatch's query."""
+        said = {
+            part: getattr(self, part) for part in ("combine", "weights", "bounds", "occurrences", "source", "value")
+        }
+        return IncompleteTopK(k=self.incomplete, sources=self.sources, name=self.name, where=self.where, **said)
+
+    def columns(self) -> Iterator[Named]:
+        """Name the columns, each with the place where it stands."""
+        for place, column in (("source", self.source), ("value", self.value)):
+            yield (place,), column
+        yield from super().columns()
+
+
 KINDS: dict[str, type[Question]] = {
     "top": Top,
     "nearest": Near,
     "threshold": Above,
     "dominating": Rivals,
+    "incomplete": Gathered,
 }
 
 
@@ -176,7 +212,7 @@ def question(value: Any, info: ValidationInfo | None = None) -> Question:
         hints = (
             nearest_name(str(name), KINDS)
             for name in value
-            if name not in ("name", "score", "where", "point", "prefer")
+            if name not in ("name", "score", "where", "point", "prefer", "sources", "combine")
         )
         raise refuse(f"names no kind of query; {accepted}{next(filter(None, hints), '')}")
     return KINDS[given[0]].model_validate(value, context=info.context if info else None)
