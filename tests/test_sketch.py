@@ -1,0 +1,73 @@
+"""Sliding FM sketches: counts, unions and what sources share, within the stated errors over many seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from topwatch.structures.sketch import SlidingSketch, appearance, shared
+
+SEEDS = 40
+
+
+def ids_of(rng: np.random.Generator, count: int) -> np.ndarray:
+    return rng.choice(2**40, count, replace=False)
+
+
+@pytest.mark.parametrize("bitmaps", [64, 256])
+@pytest.mark.parametrize("distinct", [40, 300, 1000, 20_000])
+def test_counts(bitmaps: int, distinct: int, rng: np.random.Generator) -> None:
+    """No bias beyond a fraction of the error, and the error as stated (within 40 %, for 40 seeds)."""
+    off = []
+    for _ in range(SEEDS):
+        sketch = SlidingSketch(bitmaps)
+        ids = np.repeat(ids_of(rng, distinct), 2)
+        sketch.add(ids, np.arange(1, ids.size + 1))
+        off.append(sketch.count() / distinct - 1)
+    assert abs(np.mean(off)) < 4 * sketch.error / np.sqrt(SEEDS) + 0.03
+    stated = sketch.error if not bitmaps <= distinct <= 4 * bitmaps else 1.2 / np.sqrt(bitmaps)
+    assert np.std(off) < 1.4 * stated
+
+
+def test_rows_that_have_gone_do_not_count(rng: np.random.Generator) -> None:
+    ids = ids_of(rng, 6000)
+    whole, part = SlidingSketch(256), SlidingSketch(256)
+    whole.add(ids, np.arange(1, 6001))
+    part.add(ids[4000:], np.arange(4001, 6001))
+    assert whole.count(head=4001) == part.count()
+    assert whole.count(head=6001) == 0.0
+    assert SlidingSketch(64).count() == 0.0
+
+
+def test_batches_do_not_matter(rng: np.random.Generator) -> None:
+    ids = rng.integers(0, 500, 3000)
+    one, other = SlidingSketch(64), SlidingSketch(64)
+    one.add(ids, np.arange(1, 3001))
+    for start in range(0, 3000, 170):
+        other.add(ids[start : start + 170], np.arange(start + 1, min(start + 170, 3000) + 1))
+    assert np.array_equal(one.last, other.last)
+
+
+@pytest.mark.parametrize("overlap", [0.1, 0.5, 0.9])
+def test_what_two_sources_share(overlap: float, rng: np.random.Generator) -> None:
+    """What is shared and Pr(A | B), within four times the stated standard error, for all seeds."""
+    size = 4000
+    common = int(overlap * size)
+    for _ in range(SEEDS):
+        ids = ids_of(rng, 2 * size - common)
+        a, b = SlidingSketch(256), SlidingSketch(256)
+        a.add(ids[:size], np.arange(1, size + 1))
+        b.add(ids[-size:], np.arange(1, size + 1))
+        error = np.sqrt(3) * a.error * ids.size
+        assert abs(shared([a, b]) - common) < 4 * error
+        assert abs(appearance(a, [b]) - overlap) < 4 * error / size + 4 * a.error * overlap
+
+
+def test_what_three_sources_share(rng: np.random.Generator) -> None:
+    ids = ids_of(rng, 9000)
+    sketches = [SlidingSketch(1024) for _ in range(3)]
+    for number, sketch in enumerate(sketches):
+        mine = np.concatenate([ids[:3000], ids[3000 + 2000 * number : 5000 + 2000 * number]])
+        sketch.add(mine, np.arange(1, mine.size + 1))
+    assert abs(shared(sketches) - 3000) < 4 * np.sqrt(7) * sketches[0].error * 9000
+    assert abs(appearance(sketches[0], sketches[1:]) - 1.0) < 0.5
