@@ -6,7 +6,7 @@ that row. Its current score only rises and its best score only falls.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from topwatch.kernels.rows import Log, Step, with_room
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.kernels.tally import Arrivals
 
-CURRENT, BEST = range(2)  # the two sorted lists
+# With a type: as literals they would compile every function that they are passed to once more.
+CURRENT, BEST = cast(int, np.int64(0)), cast(int, np.int64(1))  # the two sorted lists
+FIRST, LAST = cast(int, np.int64(-1)), cast(int, np.int64(2**62))  # before and after all rows
 EVENT, RETAINED, PRUNED, COMPARED = range(4)
-_LAST = 2**62
 
 
 class Instances(NamedTuple):
@@ -115,8 +116,8 @@ def _dominate(o: Objects, b: Bests, i: Instances, number: int) -> None:
             continue
         low = i.before[CURRENT, s]
         high = i.current[mine & mask]
-        at = bucket_for(ordered, BEST, low, -1)
-        place = place_in(ordered, ordered.order[BEST, at], low, -1)
+        at = bucket_for(ordered, BEST, low, FIRST)
+        place = place_in(ordered, ordered.order[BEST, at], low, FIRST)
         more = True
         while more and at < ordered.buckets[BEST]:
             bucket = ordered.order[BEST, at]
@@ -164,8 +165,8 @@ def _suffer(o: Objects, b: Bests, i: Instances, number: int, row: int, high: flo
     if ordered.buckets[CURRENT] == 0 or low >= high:
         return
     i.now[EVENT] += 1
-    at = bucket_for(ordered, CURRENT, low, _LAST)
-    place = place_in(ordered, ordered.order[CURRENT, at], low, _LAST)
+    at = bucket_for(ordered, CURRENT, low, LAST)
+    place = place_in(ordered, ordered.order[CURRENT, at], low, LAST)
     while at < ordered.buckets[CURRENT] and i.dominators[slot] < b.now[K]:
         bucket = ordered.order[CURRENT, at]
         if place == ordered.size[bucket]:

@@ -155,12 +155,12 @@ class Ledger:
         self._query = query
         self._sizes = sizes
         self._drive = drive
-        self.objects, self.bests = self._empty()
+        self.objects, self.bests = _new_objects(query, feed.window.capacity), self._no_bests()
 
-    def _empty(self) -> tuple[Objects, Bests]:
+    def _no_bests(self) -> Bests:
         slots = self._feed.window.capacity
         k = min(self._query.k, slots)
-        return _new_objects(self._query, slots), _new_bests(k, *self._sizes(k, slots), slots)
+        return _new_bests(k, *self._sizes(k, slots), slots)
 
     @property
     def duplicates(self) -> int:
@@ -173,7 +173,7 @@ class Ledger:
 
     def begin(self, head: int, rows: Arrivals, told: tuple[Ints, Floats]) -> None:
         """Begin anew with these rows, the first of which is ``head``; ``told`` is what was last reported."""
-        self.objects, self.bests = self._empty()
+        self.objects, self.bests = _new_objects(self._query, self._feed.window.capacity), self._no_bests()
         self.objects.now[HEAD] = head
         self.process(rows, NO_STEP, 0)
         _tell(self.objects, self.bests, *told)
@@ -198,7 +198,7 @@ class Ledger:
         """Follow the rows to their new slots after the window has grown."""
         window = self._feed.window
         self.objects = _grown_objects(self.objects, self._query, window.capacity, window.head)
-        self.bests = _grown_bests(self.bests, self._empty()[1])
+        self.bests = _grown_bests(self.bests, self._no_bests())
 
     def stats(self) -> dict[str, int]:
         """Counters since the start."""

@@ -1,7 +1,7 @@
 """Sliding FM sketches: how many distinct ids a source has told of in a window, and how many of them two sources share.
 
-Flajolet, Martin: Probabilistic counting algorithms for data base applications. JCSS 1985, with stochastic averaging over
-several bitmaps; the form for windows is that of Haghani, Michel, Aberer, CIKM 2009, section 4: each bit carries the row
+Flajolet, Martin: Probabilistic counting algorithms for data base applications. JCSS 1985, with stochastic averaging
+over several bitmaps; the form for windows is that of Haghani, Michel, Aberer, CIKM 2009, section 4: each bit carries the row
 that last set it, and counts while that row is live. The union of two sketches is the later row, bit by bit.
 
 The standard error of a count is 0.78/√m of it, for m bitmaps, and up to 1.2/√m from m to 3m ids. Counts of a few m are
@@ -9,7 +9,7 @@ corrected as Scheuermann and Mauve (2007) do; below, empty bitmaps are counted i
 
 What several sources share follows from unions by inclusion and exclusion. For two of them it is the sum of both counts
 less that of the union (the sign is reversed in the paper). Its error is that of the counts that are added up, and so
-relative to the union: at most √3 times that of a count, and less where the two overlap, since sketches then err together.
+relative to the union: at most √3 times that of a count, and less where the two overlap, since they then err alike.
 """
 
 from __future__ import annotations
