@@ -71,12 +71,12 @@ ALGORITHMS = {
     "amsa": Algorithm("dominating", _EVENTS, latest=False, most_columns=16, exact=False),
     "floor": Algorithm("dominating", options=("cells", "slack"), most_columns=16),
     "sla": Algorithm("incomplete", options=("kmax",), latest=False),
-    "eaa": Algorithm("incomplete", options=("kmax",), latest=False, bounded=True),
+    "eaa": Algorithm("incomplete", options=("kmax", "once"), latest=False, bounded=True),
     "tally": Algorithm("incomplete", options=("slack",), latest=False),
 }
 AUTO = ("reserve", "floor", "tally")  # one for each family
 SHARES = ("kept", "epsilon", "delta", "sigma", "max_error")  # options between 0 and 1
-SWITCHES = ("suffix",)
+SWITCHES = ("suffix", "once")
 WORDS = ("route", "index")
 FAMILIES = {  # what each ranks by
     "topk": "a score",

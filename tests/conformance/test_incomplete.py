@@ -176,6 +176,25 @@ def test_eaa_says_what_it_needs() -> None:
             tw.Monitor(as_query(query), window=tw.last(5), algorithm="eaa")
 
 
+@pytest.mark.parametrize("once", [False, True])
+def test_eaa_where_no_source_tells_twice(once: bool, rng: np.random.Generator, scale: Scale) -> None:
+    """Every object passes each source at most once in its life, soon after another."""
+    size = scale.window // 2
+    pairs = [(i, s) for i in range(scale.rows // 3) for s in rng.permutation(4)[: rng.integers(1, 5)]]
+    place = np.argsort([i + 0.1 * size * rng.random() for i, _ in pairs])
+    stream = {
+        "id": np.array([pairs[p][0] for p in place]),
+        "source": [SOURCES[pairs[p][1]] for p in place],
+        "value": np.round(rng.random(place.size), 2),
+    }
+    queries = [gather(f"k{k}", k, sources=SOURCES, bounds=((0.0, 1.0),) * 4) for k in (1, 3, 8)]
+    both = Lockstep(queries, Window("count", size), 1, "eaa", once=once, kmax=8)
+    for batch in streams.pieces(stream, streams.random_sizes(rng, size)):
+        both.push(batch)
+        if rng.random() < 0.1:
+            both.restart()
+
+
 def test_eaa_retains_fewer_instances_where_most_objects_are_complete(rng: np.random.Generator) -> None:
     rows = 1200
     stream = {"id": np.arange(rows) // 2, "source": ["x", "y"] * (rows // 2), "value": rng.random(rows)}

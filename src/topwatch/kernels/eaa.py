@@ -21,7 +21,7 @@ from topwatch.kernels.tally import Arrivals
 # With a type: as literals they would compile every function that they are passed to once more.
 CURRENT, BEST = cast(int, np.int64(0)), cast(int, np.int64(1))  # the two sorted lists
 FIRST, LAST = cast(int, np.int64(-1)), cast(int, np.int64(2**62))  # before and after all rows
-EVENT, RETAINED, PRUNED, COMPARED = range(4)
+EVENT, RETAINED, PRUNED, COMPARED, ONCE = range(5)
 
 
 class Instances(NamedTuple):
@@ -34,19 +34,23 @@ class Instances(NamedTuple):
     retained: Ints
     met: Ints  # by slot: the last event that met it
     counted: Ints  # by object: the last count that it took part in
+    seen: Ints  # by object: a bit for each source that has told of it since it came
     before: Floats  # (2, sources): scores of an object's instances before an event
     doomed: Ints  # instances to be given up at the end of an event
     now: Ints
 
 
 @leaf
-def _bound(o: Objects, number: int, row: int, rest: float) -> float:
-    """Return the score of an instance, where each source without a row from ``row`` on says ``rest``."""
+def _bound(o: Objects, number: int, row: int, rest: float, seen: int) -> float:
+    """Return the score of an instance, where a source without a row from ``row`` on says ``rest``, or 0 if ``seen``."""
     total = 0.0
     weight = 0.0
     largest = -np.inf
     for s in range(len(o.factor)):
-        term = o.factor[s] * (o.part[number, s] if o.last[number, s] >= row else rest)
+        value = 0.0 if (seen >> s) & 1 else rest
+        if o.last[number, s] >= row:
+            value = o.part[number, s]
+        term = o.factor[s] * value
         total += term
         weight += o.factor[s]
         largest = max(largest, term)
@@ -90,8 +94,8 @@ def _renew(o: Objects, i: Instances, number: int, new: int) -> None:
             if i.retained[slot] == 1:
                 _give_up(i, slot, row)
                 i.retained[slot] = 2
-        i.current[slot] = _bound(o, number, row, 0.0)
-        i.best[slot] = _bound(o, number, row, 1.0)
+        i.current[slot] = _bound(o, number, row, 0.0, i.seen[number])
+        i.best[slot] = _bound(o, number, row, 1.0, i.seen[number] * i.now[ONCE])
 
 
 @leaf
@@ -217,6 +221,9 @@ def _take(o: Objects, b: Bests, i: Instances, rows: Arrivals, start: int, stop: 
         if number == NOBODY:
             continue
         i.now[EVENT] += 1
+        if o.rows[number] == 1:
+            i.seen[number] = 0
+        i.seen[number] |= 1 << rows.source[r]
         _renew(o, i, number, new)
         _dominate(o, b, i, number)
         for s in range(len(o.factor)):

@@ -1,8 +1,8 @@
 """Sliding FM sketches: how many distinct ids a source has told of in a window, and how many of them two sources share.
 
 Flajolet, Martin: Probabilistic counting algorithms for data base applications. JCSS 1985, with stochastic averaging
-over several bitmaps; the form for windows is that of Haghani, Michel, Aberer, CIKM 2009, section 4: each bit carries the row
-that last set it, and counts while that row is live. The union of two sketches is the later row, bit by bit.
+over several bitmaps; the form for windows is that of Haghani, Michel, Aberer, CIKM 2009, section 4: each bit carries
+the row that last set it, and counts while that row is live. The union of two sketches is the later row, bit by bit.
 
 The standard error of a count is 0.78/√m of it, for m bitmaps, and up to 1.2/√m from m to 3m ids. Counts of a few m are
 corrected as Scheuermann and Mauve (2007) do; below, empty bitmaps are counted instead (linear counting).

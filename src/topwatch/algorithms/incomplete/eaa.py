@@ -10,7 +10,8 @@ Errata and readings:
 
 - Section 3.2.1 gives a source whose row is older than the instance the value 0 in the best score, since an object comes
   once per stream. Here it may come again once that row has expired, within the instance's life; so such a
-  source counts with the largest value too, and answers are exact under re-arrival. More instances are retained for it.
+  source counts with the largest value too, and answers are exact under re-arrival. Many more instances are retained for
+  it; ``once=True`` promises that no source tells of an object twice while it lives, and has the paper's best scores.
 - Dominators are counted by object. No list of their ids is kept: an object had been counted before if and only if an
   instance of it, newer than the one it dominates, had a current score above its best one.
 - Equal scores are told apart by the newest row, which may still come: only a strictly larger score dominates.
@@ -30,7 +31,7 @@ import numpy as np
 
 from topwatch.algorithms.topk.tsl import view_size
 from topwatch.errors import QueryError
-from topwatch.kernels.eaa import COMPARED, PRUNED, RETAINED, Instances, drive_eaa, list_retained
+from topwatch.kernels.eaa import COMPARED, ONCE, PRUNED, RETAINED, Instances, drive_eaa, list_retained
 from topwatch.kernels.objects import END, Objects
 from topwatch.kernels.ordered import BUCKET, Ordered
 from topwatch.kernels.rows import Log, Step
@@ -42,7 +43,7 @@ from topwatch.structures.ledger import Ledger
 from topwatch.structures.ordered import new_ordered
 
 
-def design(kmax: int | None = None) -> Design:
+def design(kmax: int | None = None, once: bool = False) -> Design:
     """Return what makes the gathering of a query; the view has at most ``kmax`` objects."""
 
     def sizes(k: int, slots: int) -> tuple[int, int]:
@@ -52,7 +53,7 @@ def design(kmax: int | None = None) -> Design:
     def make(feed: FifoFeed, query: IncompleteTopK) -> Ledger:
         if kmax is not None and kmax < query.k:
             raise QueryError(f"kmax: expected at least k of every query, got {kmax} for a k of {query.k}")
-        aggregation = _Aggregation(lambda: feed.window.head)
+        aggregation = _Aggregation(lambda: feed.window.head, once)
         return Ledger(feed, query, sizes, aggregation.drive, whole=False, stats=aggregation.stats)
 
     return make
@@ -61,8 +62,9 @@ def design(kmax: int | None = None) -> Design:
 class _Aggregation:
     """The instances of one query."""
 
-    def __init__(self, head: Callable[[], int]) -> None:
+    def __init__(self, head: Callable[[], int], once: bool) -> None:
         self._head = head  # of the rows held
+        self._once = once
         self._objects: Objects | None = None
         self._instances: Instances
 
@@ -85,6 +87,8 @@ class _Aggregation:
             for name in ("current", "best", "dominators", "retained"):
                 getattr(new, name)[ordinals & (slots - 1)] = getattr(old, name)[ordinals & (before - 1)]
             new.now[:] = old.now
+            new.seen[: old.seen.size] = old.seen
+        new.now[ONCE] = self._once
         self._instances, self._objects = new, objects
         self._list(objects)
 
@@ -99,7 +103,7 @@ class _Aggregation:
 
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
-        now = self._instances.now if self._objects is not None else np.zeros(4, np.int64)
+        now = self._instances.now if self._objects is not None else np.zeros(5, np.int64)
         return {
             "kept": int(now[RETAINED]),
             "instances_pruned": int(now[PRUNED]),
@@ -112,8 +116,8 @@ def _new_lists(slots: int, sources: int) -> Ordered:
 
 
 def _new_instances(slots: int, sources: int) -> Instances:
-    ints = [np.zeros(slots, np.int64) for _ in range(5)]
-    dominators, retained, met, counted, doomed = ints
+    ints = [np.zeros(slots, np.int64) for _ in range(6)]
+    dominators, retained, met, counted, seen, doomed = ints
     return Instances(
         new_ordered(2, 1, 0),
         np.zeros(slots),
@@ -122,7 +126,8 @@ def _new_instances(slots: int, sources: int) -> Instances:
         retained,
         met,
         counted,
+        seen,
         np.zeros((2, sources)),
         doomed,
-        np.zeros(4, np.int64),
+        np.zeros(5, np.int64),
     )
