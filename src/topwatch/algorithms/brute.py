@@ -12,7 +12,7 @@ import numpy as np
 
 from topwatch.kernels.rows import ENTER, LEAVE, Rows, Step
 from topwatch.kernels.scoring import Floats, Ints
-from topwatch.queries import Dominating, Query, Threshold
+from topwatch.queries import Dominating, IncompleteTopK, Query, Threshold
 from topwatch.structures.engine import Found, Window
 
 
@@ -108,6 +108,7 @@ class Brute:
         ranked = np.logical_and.reduce([~np.isnan(columns[name]) for name in query.columns])
         for name, (low, high) in query.where.items():
             ranked &= (columns[name] >= low) & (columns[name] <= high)
+        assert not isinstance(query, IncompleteTopK)  # the plan refuses it
         if isinstance(query, Dominating):
             keys = _dominated(query, columns, ranked)
         else:
