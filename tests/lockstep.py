@@ -48,13 +48,16 @@ def as_query(query: Query) -> Any:
     where = {column: (low, high) for column, low, high in query.where}
     if query.parts is not None:
         parts = query.parts
+        formula = tw.expr(parts.formula, increasing=tw.expr(parts.formula).columns) if parts.formula else None
+        bounds = dict(zip(parts.sources, parts.bounds, strict=True)) if parts.bounds else None
         return tw.IncompleteTopK(
             k=query.k,
             sources=list(parts.sources),
-            combine=parts.combine,
+            combine=formula or parts.combine,
             weights=dict(zip(parts.sources, parts.weights, strict=True)) if parts.weights else None,
-            bounds=dict(zip(parts.sources, parts.bounds, strict=True)) if parts.bounds else None,
+            bounds="learn" if parts.learn else bounds,
             occurrences=parts.occurrences,
+            most=parts.most,
             source=parts.source,
             value=parts.value,
             name=query.name,

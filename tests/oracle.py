@@ -267,7 +267,7 @@ class Oracle:
     def _rank(self, query: Query) -> list[Placed]:
         """Better score first, then the newer row first."""
         if query.parts is not None:
-            ranking = self.parts[query.name].ranking(self._live.tolist())
+            ranking = self.parts[query.name].ranking(self._live.tolist(), self._at)
             return [Placed(id, id, score) for _, id, score in ranking[: query.k]]
         scores = self._scores[query.name][self._live - 1]
         keep = ~np.isnan(scores)

@@ -17,6 +17,9 @@ class Incomplete:
     occurrences: str = "single"
     source: str = "source"
     value: str = "value"
+    learn: bool = False  # bounds: 0 and all values so far
+    formula: str = ""  # instead of combine, over the names of sources
+    most: int | None = None
 
 
 class Part(NamedTuple):
@@ -35,10 +38,12 @@ class Parts:
     def __init__(self, query: Incomplete, first: int) -> None:
         self.query, self.first = query, first
         self.rows: list[Part | None] = []
+        self.learnt = [[(0.0, 0.0)] * len(query.sources)]  # bounds before the first row, and after each
         self.unknown = self.outside = self.duplicates = 0
 
     def take(self, id: Any, source: Any, value: float, ranked: bool, head: int) -> None:
         """The next row; `head` is the first ordinal that is live once it has come."""
+        self.learnt.append(list(self.learnt[-1]))
         self.rows.append(self._read(id, source, value, ranked, head))
 
     def _read(self, id: Any, source: Any, value: float, ranked: bool, head: int) -> Part | None:
@@ -51,6 +56,9 @@ class Parts:
         if math.isinf(value):
             self.outside += 1
             return None
+        if self.query.learn:
+            low, high = self.learnt[-1][number]
+            self.learnt[-1][number] = (min(low, value), max(high, value))
         if self.query.bounds:
             low, high = self.query.bounds[number]
             if not low <= value <= high:
@@ -64,19 +72,27 @@ class Parts:
                     return None
         return Part(id, number, value)
 
-    def ranking(self, live: Sequence[int]) -> list[tuple[int, Any, float]]:
-        """The newest row, the id and the score of every object, best first."""
+    def ranking(self, live: Sequence[int], at: int) -> list[tuple[int, Any, float]]:
+        """The newest row, the id and the score of every object after row `at`, best first."""
+        bounds = self.learnt[max(0, at - self.first + 1)]
         values: dict[Any, list[list[float]]] = {}
         newest: dict[Any, int] = {}
         for ordinal in live:
             part = self.rows[ordinal - self.first] if ordinal >= self.first else None
             if part is not None:
-                values.setdefault(part.id, [[] for _ in self.query.sources])[part.source].append(part.value)
+                value = part.value
+                if self.query.learn:
+                    low, high = bounds[part.source]
+                    value = (value - low) / (high - low) if high > low else 0.0
+                values.setdefault(part.id, [[] for _ in self.query.sources])[part.source].append(value)
                 newest[part.id] = ordinal
         scored = [(newest[id], id, self._score(parts)) for id, parts in values.items()]
-        return sorted(scored, key=lambda line: (-line[2], -line[0]))
+        return sorted((line for line in scored if not math.isnan(line[2])), key=lambda line: (-line[2], -line[0]))
 
     def _score(self, parts: list[list[float]]) -> float:
+        if self.query.formula:
+            said = dict(zip(self.query.sources, map(self._joined, parts), strict=True))
+            return float(eval(self.query.formula, {"__builtins__": {}}, said))
         weights = self.query.weights or (1.0,) * len(parts)
         terms = [weight * self._joined(values) for weight, values in zip(weights, parts, strict=True)]
         if self.query.combine == "max":

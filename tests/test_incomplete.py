@@ -17,7 +17,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sources": []}, "sources: expected a list of names"),
     ({"sources": ["EWR", 1]}, "sources: expected non-empty strings, or whole numbers"),
     ({"sources": ["EWR", "EWR"]}, "sources: expected each source once"),
-    ({"combine": "median"}, "combine: expected 'sum', 'max', 'mean', got 'median'"),
+    ({"combine": "median"}, r"combine: expected 'sum', 'max', 'mean' or expr\(...\), got 'median'"),
+    ({"combine": tw.linear(EWR=1.0)}, r"combine: expected expr\(...\), got linear\(EWR=1\); for a weighted sum say"),
+    ({"combine": tw.expr("EWR + JKF", ["EWR", "JKF"])}, "combine: 'JKF' is no source; .*; did you mean 'JFK'?"),
+    ({"combine": tw.expr("EWR - JFK", ["EWR"])}, r"must rise along every source: say increasing=\['JFK'\]"),
+    ({"combine": tw.expr("EWR", ["EWR"]), "weights": {"EWR": 2}}, "weights: an expr has its own; leave them out"),
+    ({"bounds": "guess"}, r"bounds: expected a pair \(low, high\) or 'learn', got 'guess'"),
+    ({"most": 2}, "most: goes with occurrences='sum' or 'max'; with 'single' it is 1"),
+    ({"most": 0, "occurrences": "sum"}, "most: expected a whole number of at least 1, got 0"),
     ({"occurrences": "many"}, "occurrences: expected 'single', 'sum', 'max', got 'many'"),
     ({"weights": {"LGA": 1.0}}, "weights: 'LGA' is no source; sources are 'EWR', 'JFK'"),
     ({"weights": {"EWR": 0.0}}, r"weights\['EWR'\]: expected a number above 0, got 0"),
@@ -83,8 +90,38 @@ def test_a_source_column_of_another_type_is_refused(source: Any) -> None:
 
 
 def test_why() -> None:
-    monitor = tw.Monitor(tw.IncompleteTopK(k=1, sources=TWO), window=tw.last(3))
-    monitor.push({"id": ["a", "b", "b"], "source": ["EWR", "EWR", "JFK"], "value": [1.0, 2.0, 3.0]})
-    assert monitor.why("b").reason == "'b' scores 5 and is number 1 of 1."
-    assert monitor.why("a").reason == "'a' is not in the answer: 5 is needed to be among the best 1."
+    monitor = tw.Monitor(tw.IncompleteTopK(k=1, sources=TWO, bounds=(0, 4)), window=tw.last(4))
+    monitor.push({"id": ["a", "b", "b", "d"], "source": ["EWR", "EWR", "JFK", "x"], "value": [1.0, 2.0, 3.0, 0.0]})
+    best = "'b' scores 1.25 and is number 1 of 1; seen by EWR, JFK; it can get 1.25."
+    assert monitor.why("b").reason == best
+    low = "'a' scores 0.25: 1.25 is needed to be among the best 1; seen by EWR and not by JFK; it can get 1.25."
+    assert monitor.why("a").reason == low
+    assert monitor.why("d").reason == "'d' is not ranked: none of its live rows counts."
     assert not monitor.why("c").live
+
+
+@pytest.mark.parametrize(
+    ("said", "best"),
+    [
+        ({"bounds": (0, 4)}, [1.25, 1.5]),
+        ({}, [5.0, np.inf]),
+        ({"bounds": (0, 4), "occurrences": "max"}, [2.0, 2.0]),
+        ({"bounds": (0, 4), "occurrences": "sum", "most": 3}, [5.25, 5.5]),
+        ({"bounds": (0, 4), "occurrences": "sum"}, [np.inf, np.inf]),
+        ({"bounds": (0, 4), "combine": tw.expr("EWR * (1 + JFK)", ["EWR", "JFK"])}, [0.875, 1.0]),
+    ],
+)
+def test_entries_say_what_is_known_of_an_object(said: dict[str, Any], best: list[float]) -> None:
+    monitor = tw.Monitor(tw.IncompleteTopK(k=2, sources=TWO, **said), window=tw.last(4), every=3)
+    monitor.push({"id": ["a", "b", "b"], "source": ["EWR", "EWR", "JFK"], "value": [2.0, 2.0, 3.0]})
+    monitor.push({"id": ["a"], "source": ["JFK"], "value": [4.0]})  # not judged yet
+    for each in (monitor, tw.Monitor.restore(monitor.snapshot())):
+        first, second = each.answer()
+        assert (first.id, first.sources, first.current) == ("b", ("EWR", "JFK"), first.score)
+        assert (second.id, second.sources) == ("a", ("EWR",))
+        assert [first.best, second.best] == best
+        assert each.answer() == [("b", first.score), ("a", second.score)]
+        query = each.queries[0]
+        scale = 4 if said else 1
+        values = {"EWR": [2 / scale], "JFK": [3 / scale]}
+        assert query.evaluate(values) == (first.score, first.best)

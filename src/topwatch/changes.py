@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -20,6 +21,32 @@ class Entry(NamedTuple):
 
     id: Any
     score: float
+
+
+class ObjectEntry(Entry):
+    """An object of an answer of IncompleteTopK: as a tuple its id and score, with what is known of it beside.
+
+    Attributes
+    ----------
+    sources : tuple of str or int
+        Those that have a live row of it, in the order of the query.
+    current : float
+        The score that they make: another word for ``score``.
+    best : float
+        The best score that it can get while its rows live: sources that are silent so far say the most that the bounds
+        allow. Infinite where nothing bounds them.
+    """
+
+    sources: tuple[Any, ...] = ()
+    best: float = math.inf
+
+    @property
+    def current(self) -> float:
+        """The score."""
+        return self.score
+
+    def __repr__(self) -> str:
+        return f"Entry(id={self.id!r}, score={self.score!r})"
 
 
 class Answer(list[Entry]):

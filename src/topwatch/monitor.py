@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from topwatch import plan
+from topwatch import gathered, plan
 from topwatch.asking import as_list, checked_emit, checked_lateness, checked_window, column_name, named, schedule_of
 from topwatch.batches import Batch
 from topwatch.changes import Answer, Changes, Entry, join
@@ -18,7 +18,7 @@ from topwatch.firsts import Firsts
 from topwatch.intake import Intake, count_skipped
 from topwatch.queries import KINDS, IncompleteTopK, Query, Threshold
 from topwatch.reasons import Why, explain_row
-from topwatch.roll import Roll, Served
+from topwatch.roll import Roll, Served, explained
 from topwatch.switching import LEVELS, check_query, checked_switch, note_of
 from topwatch.waiting import Waiting
 from topwatch.windows import LastRows, Latest, Window
@@ -140,9 +140,8 @@ class Monitor:
         from topwatch.structures.feed import LatestFeed
 
         if not isinstance(self._feed, LatestFeed):
-            raise QueryError(
-                f"delete: rows of a {self._window} window expire by themselves; only latest() has deletions"
-            )
+            why = f"rows of a {self._window} window expire by themselves; only latest() has deletions"
+            raise QueryError(f"delete: {why}")
         values = self._intake.ids(ids)
         if len(values) == 0:
             return self._join([])
@@ -152,8 +151,10 @@ class Monitor:
 
     def answer(self, name: str | None = None) -> Answer:
         """Return a query's answer as of the last judgement, best first; with one query its name can be left out."""
-        note = note_of(self._find(name), self._switch)
-        return Answer((Entry(id, score) for id, score, _ in self.lines(name)), note)
+        served, lines = self._find(name), self.lines(name)
+        if isinstance(served.query, IncompleteTopK):
+            return gathered.answer(served, lines)
+        return Answer((Entry(id, score) for id, score, _ in lines), note_of(served, self._switch))
 
     def lines(self, name: str | None = None) -> list[tuple[Any, float, int]]:
         """Return a query's answer as (id, score, tick); of rows with equal scores the larger tick is the newer one."""
@@ -209,13 +210,12 @@ class Monitor:
     def stats(self) -> dict[str, int]:
         """Return counters since the start.
 
-        ``rows`` seen, ``live`` rows, ``late`` ones that were dropped, those ``waiting`` for others, ``queries``,
-        ``judgements``, ``changes``, ``skipped`` rows, ``unknown_deletes``;
-        ``scores`` computed and ``pruned``, the pairs of a row and a query that were never scored; ``kept`` rows over
-        all queries, ``recomputations`` from scratch, ``switches`` between PA and RAPF, ``influence`` list entries,
-        ``bytes`` of state. Of IncompleteTopK also the ``objects``, and the rows it refuses: ``unknown_source``,
-        ``out_of_bounds``, ``duplicates``. With ``max_lag`` also the ``level`` (0 exact, 1 AHBA, 2 AMSA), ``switches``
-        between levels, and ``lag_ms``.
+        ``rows`` seen, ``live`` rows, ``late`` ones that were dropped, those ``waiting``, ``queries``, ``judgements``,
+        ``changes``, ``skipped`` rows, ``unknown_deletes``; ``scores`` computed and ``pruned``, the pairs of a row and a
+        query that were never scored; ``kept`` rows over all queries, ``recomputations`` from scratch, ``switches``
+        between PA and RAPF, ``influence`` list entries, ``bytes`` of state. Of IncompleteTopK the ``objects``, and rows
+        of an ``unknown_source``, ``out_of_bounds`` and ``duplicates``. With ``max_lag`` the ``level`` (0 exact, 1 AHBA,
+        2 AMSA), ``switches`` between levels, and ``lag_ms``.
         """
         totals: dict[str, int] = {"switches": 0}
         for engine in self._engines.values():
@@ -238,12 +238,7 @@ class Monitor:
 
     def explain(self) -> str:
         """Say which algorithm serves which query, why, and how rows find it."""
-        number = len(self._served)
-        lines = [f"{number:,} {'query' if number == 1 else 'queries'} over the {self._window}"]
-        how = {True: "; rows find it by a grid", False: "; it looks at every row", None: ""}
-        served = self._served.values()
-        lines += [f"{s.name}: {s.choice.algorithm} – {s.choice.reason}{how[s.engine.indexed()]}" for s in served]
-        return "\n".join(lines)
+        return explained(self._window, self._served.values())
 
     def why(self, id: Any, name: str | None = None) -> Why:
         """Say why a row is in a query's answer or not, as of the last judgement."""
@@ -254,8 +249,11 @@ class Monitor:
         columns = {column: rows.columns[number[column], live] for column in served.query.columns}
         ids = self._ids(live, rows.seq[live])
         names = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
-        row = next((i for i in range(len(names) - 1, -1, -1) if names[i] == id), None)
         answer = self.answer(served.name)
+        mine = np.flatnonzero([name == id for name in names])
+        if isinstance(served.query, IncompleteTopK):
+            return gathered.explain(id, served, live[mine], answer)
+        row = int(mine[-1]) if mine.size else None
         return explain_row(id, served.name, served.query, columns, rows.seq[live], row, answer, names)
 
     def snapshot(self) -> bytes:

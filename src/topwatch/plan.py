@@ -42,7 +42,8 @@ class Algorithm:
     own_grid: bool = False  # queries over different columns stand in groups of their own
     lists: bool = False  # where many queries read the same columns, a grid of their own pays
     most_columns: int | None = None  # that a query may read
-    bounded: bool = False  # needs bounds of values, and one row of each source
+    most_sources: int | None = None  # that a query over incomplete objects may name
+    bounded: bool = False  # needs bounds of values
     exact: bool = True
 
 
@@ -70,13 +71,16 @@ ALGORITHMS = {
     "ahba": Algorithm("dominating", (*_EVENTS, "epsilon", "delta"), latest=False, most_columns=16, exact=False),
     "amsa": Algorithm("dominating", _EVENTS, latest=False, most_columns=16, exact=False),
     "floor": Algorithm("dominating", options=("cells", "slack"), most_columns=16),
-    "sla": Algorithm("incomplete", options=("kmax",), latest=False),
-    "eaa": Algorithm("incomplete", options=("kmax", "once"), latest=False, bounded=True),
+    "sla": Algorithm("incomplete", options=("kmax", "view"), latest=False),
+    "eaa": Algorithm("incomplete", options=("slack", "sweep"), latest=False, bounded=True),
+    "approx": Algorithm(
+        "incomplete", ("slack", "sweep", "bitmaps"), latest=False, bounded=True, most_sources=10, exact=False
+    ),
     "tally": Algorithm("incomplete", options=("slack",), latest=False),
 }
 AUTO = ("reserve", "floor", "tally")  # one for each family
 SHARES = ("kept", "epsilon", "delta", "sigma", "max_error")  # options between 0 and 1
-SWITCHES = ("suffix", "once")
+SWITCHES = ("suffix", "view")
 WORDS = ("route", "index")
 FAMILIES = {  # what each ranks by
     "topk": "a score",
@@ -179,11 +183,11 @@ def refusal(query: Query, window: Window, algorithm: str) -> str:
         return f"it serves at most {able.most_columns} columns, and the query has {len(query.reads)}"
     if isinstance(window, Latest) and not able.latest:
         return "it needs rows to expire in the order they came, and a latest() window has none"
-    if able.bounded and isinstance(query, IncompleteTopK):
-        if query.ranges() is None:
+    if isinstance(query, IncompleteTopK):
+        if able.bounded and query.bounds is None:
             return "it needs to know the largest value of each source (say bounds=)"
-        if query.occurrences != "single":
-            return "it needs to know how much a source can still add, and with several rows there is no end to that"
+        if able.most_sources is not None and len(query.sources) > able.most_sources:
+            return f"it serves at most {able.most_sources} sources, and the query has {len(query.sources)}"
     unknown = query.undirected()
     if unknown and not able.any_score:
         columns = ", ".join(unknown)

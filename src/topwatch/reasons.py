@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from topwatch.changes import Entry
-from topwatch.queries import Dominating, IncompleteTopK, Query, Threshold
+from topwatch.queries import Dominating, Query, Scored, Threshold
 
 NAMED = 5  # dominators that are named
 
@@ -50,7 +50,7 @@ class Why:
 def explain_row(
     id: Any,
     name: str,
-    query: Query,
+    query: Scored | Dominating,
     columns: dict[str, np.ndarray],
     ticks: np.ndarray,
     row: int | None,
@@ -61,8 +61,6 @@ def explain_row(
     bar = _bar(query, answer)
     if row is None:
         return Why(id, name, False, False, None, None, bar, reason=f"No live row has the id {id!r}.")
-    if isinstance(query, IncompleteTopK):
-        return _explain_incomplete(id, name, query, answer)
     missing = [column for column in query.columns if np.isnan(columns[column][row])]
     if missing:
         reason = f"{id!r} is not ranked: it has no value for {', '.join(missing)}."
@@ -97,21 +95,6 @@ def explain_row(
     else:
         reason = f"{id!r} scores {score:g} and is number {rank}: {bar:g} is needed to be among the best {query.k}."
     return Why(id, name, True, inside, score, rank, bar, dominators, reason)
-
-
-def _explain_incomplete(id: Any, name: str, query: IncompleteTopK, answer: list[Entry]) -> Why:
-    """Explain an object by its place in the answer; the scores of others are not known here."""
-    bar = _bar(query, answer)
-    rank = next((i for i, entry in enumerate(answer, 1) if entry.id == id), None)
-    if rank is not None:
-        score = answer[rank - 1].score
-        reason = f"{id!r} scores {score:g} and is number {rank} of {query.k}."
-        return Why(id, name, True, True, score, rank, bar, answer[: rank - 1], reason)
-    if bar is None:
-        reason = f"{id!r} is not ranked: none of its live rows counts."
-    else:
-        reason = f"{id!r} is not in the answer: {bar:g} is needed to be among the best {query.k}."
-    return Why(id, name, True, False, None, None, bar, reason=reason)
 
 
 def _explain_dominating(

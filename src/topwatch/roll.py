@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from topwatch.plan import Choice
 from topwatch.queries import Query
+from topwatch.windows import Window
 
 if TYPE_CHECKING:
     from topwatch.structures.engine import Engine
@@ -70,3 +72,12 @@ def _with_room(array: np.ndarray, place: int) -> np.ndarray:
     larger: np.ndarray = np.ones(place + 1 + array.size, array.dtype)
     larger[: array.size] = array
     return larger
+
+
+def explained(window: Window, served: Collection[Served]) -> str:
+    """Say which algorithm serves which query, why, and how rows find it."""
+    number = len(served)
+    lines = [f"{number:,} {'query' if number == 1 else 'queries'} over the {window}"]
+    how = {True: "; rows find it by a grid", False: "; it looks at every row", None: ""}
+    lines += [f"{s.name}: {s.choice.algorithm} – {s.choice.reason}{how[s.engine.indexed()]}" for s in served]
+    return "\n".join(lines)

@@ -110,22 +110,26 @@ def read_query(data: Mapping[str, Any]) -> Query:
 
 def _describe_incomplete(query: IncompleteTopK) -> dict[str, Any]:
     ranges = query.ranges()
+    combine = query.combine
     return {
         "k": int(query.k),
         "sources": list(query.sources),
-        "weights": query.factors(),
-        "bounds": None if ranges is None else [list(pair) for pair in ranges],
-        **{part: getattr(query, part) for part in ("combine", "occurrences", "source", "value")},
+        "weights": None if query.weights is None else query.factors(),
+        "bounds": query.bounds if ranges is None else [list(pair) for pair in ranges],
+        "combine": combine if isinstance(combine, str) else _describe_score(combine),
+        **{part: getattr(query, part) for part in ("occurrences", "source", "value", "most")},
     }
 
 
 def _read_incomplete(data: Mapping[str, Any], common: Mapping[str, Any]) -> IncompleteTopK:
-    sources = data["sources"]
-    ranges = data["bounds"]
+    sources, weights, bounds, combine = (data[part] for part in ("sources", "weights", "bounds", "combine"))
+    if isinstance(bounds, list):
+        bounds = {source: tuple(pair) for source, pair in zip(sources, bounds, strict=True)}
     return IncompleteTopK(
-        **{part: data[part] for part in ("k", "sources", "combine", "occurrences", "source", "value")},
-        weights=dict(zip(sources, data["weights"], strict=True)),
-        bounds=None if ranges is None else {s: tuple(pair) for s, pair in zip(sources, ranges, strict=True)},
+        **{part: data[part] for part in ("k", "sources", "occurrences", "source", "value", "most")},
+        combine=combine if isinstance(combine, str) else _read_score(combine),
+        weights=None if weights is None else dict(zip(sources, weights, strict=True)),
+        bounds=bounds,
         **common,
     )
 

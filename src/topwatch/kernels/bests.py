@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.kernels.compile import ZERO, inlined, leaf, move
-from topwatch.kernels.objects import Objects, score_of
+from topwatch.kernels.objects import USED, Objects, best_of, score_of, told_by
 from topwatch.kernels.rows import ENTER, LEAVE, Log
 from topwatch.kernels.scoring import Floats, Ints
 
@@ -26,8 +26,8 @@ class Bests(NamedTuple):
     object: Ints
     seated: Ints  # by object: the newest row that its entry was made with, 0 where it has none
     bar: Floats  # the score of the bar
-    answer: Ints  # (2, k): objects and their newest rows, as of the last judgement
-    answered: Floats  # their scores
+    answer: Ints  # (3, k): objects, their newest rows and sources, as of the last judgement
+    answered: Floats  # (2, k): their scores, and the best they could still get
     member: Ints  # by object: 1 in the last answer
     mark: Ints  # by object: the last judgement that saw it among the first k
     now: Ints
@@ -81,12 +81,26 @@ def cut(b: Bests) -> None:
 @leaf
 def reseat(o: Objects, b: Bests, number: int) -> None:
     """Compute the score of an object whose rows have changed, and move its entry."""
+    rate(o, b, number, score_of(o, number) if o.rows[number] != 0 else np.nan)
+
+
+@leaf
+def rate(o: Objects, b: Bests, number: int, score: float) -> None:
+    """Give an object a score, and move its entry; NaN for an object that is not ranked."""
     if b.seated[number] != 0:
         _unseat(b, number, o.score[number], b.seated[number])
-    if o.rows[number] != 0:
-        b.now[SCORES] += 1
-        o.score[number] = score_of(o, number)
-        seat(b, number, o.score[number], o.newest[number])
+    b.now[SCORES] += 1
+    o.score[number] = score
+    seat(b, number, score, o.newest[number])
+
+
+@leaf
+def refill(o: Objects, b: Bests) -> None:
+    """Make the entries anew from all objects."""
+    clear(b)
+    for number in range(o.now[USED]):
+        if o.rows[number] != 0:
+            seat(b, number, o.score[number], o.newest[number])
 
 
 @leaf
@@ -132,7 +146,7 @@ def report(o: Objects, b: Bests, at: int, place: int, log: Log) -> None:
         number = b.answer[0, i]
         if b.mark[number] != b.now[STAMP]:
             b.member[number] = 0
-            _write(log, at, place, LEAVE, b.answer[1, i] & mask, b.answered[i])
+            _write(log, at, place, LEAVE, b.answer[1, i] & mask, b.answered[0, i])
     for i in range(n):
         number = b.object[i]
         if b.member[number] == 0:
@@ -140,7 +154,9 @@ def report(o: Objects, b: Bests, at: int, place: int, log: Log) -> None:
             _write(log, at, place, ENTER, b.newest[i] & mask, b.score[i])
         b.answer[0, i] = number
         b.answer[1, i] = b.newest[i]
-        b.answered[i] = b.score[i]
+        b.answer[2, i] = told_by(o, number)
+        b.answered[0, i] = b.score[i]
+        b.answered[1, i] = best_of(o, number)
     b.now[ANSWERED] = n
     b.now[TOUCHED] = 0
 

@@ -1,278 +1,241 @@
-"""The loop of EAA: instances of objects, each with the score it has and the best it may still get, and who beats it.
+"""The loop of EAA and of its approximate form: instances of objects, given up once k objects dominate them.
 
 An instance stands for what is left of an object once all rows older than one of its rows have gone; it is called by
-that row. Its current score only rises and its best score only falls.
+that row. What the rows after a moment make of the k-th best object, S(moment), tells all about dominance: an instance
+is dominated by k distinct objects if and only if S(its row) is above its best score. An object's own instances never
+count, since none of its scores is above its best one. One walk over the instances from the newest back knows S at each
+of them; S only rises while rows come, so that a walk now and then gives up the same instances as one after each row,
+a little later.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.bests import ANSWERED, KEEP, SIZE, TOUCHED, Bests, K, clear, cut, report, reseat, seat, starved
-from topwatch.kernels.compile import kernel, leaf
-from topwatch.kernels.objects import COMBINE, END, HEAD, MAX, MEAN, NOBODY, Objects, arrive, bury, expire
-from topwatch.kernels.ordered import BUCKET, Ordered, bucket_for, place_in, put, take_out
+from topwatch.kernels.bests import ANSWERED, SIZE, TOUCHED, Bests, rate, refill, report, starved
+from topwatch.kernels.compile import ZERO, kernel, leaf, move
+from topwatch.kernels.objects import (
+    END,
+    HEAD,
+    LARGEST,
+    NOBODY,
+    OCCURRENCES,
+    SINGLE,
+    USED,
+    Objects,
+    arrive,
+    bury,
+    combined,
+    expire,
+    score_of,
+)
 from topwatch.kernels.rows import Log, Step, with_room
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.kernels.tally import Arrivals
 
-# With a type: as literals they would compile every function that they are passed to once more.
-CURRENT, BEST = cast(int, np.int64(0)), cast(int, np.int64(1))  # the two sorted lists
-FIRST, LAST = cast(int, np.int64(-1)), cast(int, np.int64(2**62))  # before and after all rows
-EVENT, RETAINED, PRUNED, COMPARED, ONCE = range(5)
+RETAINED, PRUNED, REVIVED, SWEEPS, SWEPT, APART, REVIVES, MASK, TIMES = range(9)
+LEAST_APART = 16  # rows between two walks
+SHARE_APART = 64  # of a window
 
 
 class Instances(NamedTuple):
-    """Instances by the slot of their row; those that are retained are in both lists."""
+    """Instances by the slot of their row."""
 
-    ordered: Ordered  # csorted and bsorted
     current: Floats
-    best: Floats
-    dominators: Ints  # how many objects are known to dominate it
+    best: Floats  # of one that was given up: as it was then
     retained: Ints
-    met: Ints  # by slot: the last event that met it
-    counted: Ints  # by object: the last count that it took part in
-    seen: Ints  # by object: a bit for each source that has told of it since it came
-    before: Floats  # (2, sources): scores of an object's instances before an event
-    doomed: Ints  # instances to be given up at the end of an event
+    seen: Ints  # by object: a bit for each source that has told of it while an instance of it was retained
+    promise: Floats  # (sets of sources seen, sources): the most that a source is thought to say that has said nothing
+    low: Floats  # room for what each source says
+    high: Floats  # room for what it may say
+    top: Floats  # the best scores of a walk, best first
+    holder: Ints  # their objects
     now: Ints
 
 
 @leaf
-def _bound(o: Objects, number: int, row: int, rest: float, seen: int) -> float:
-    """Return the score of an instance, where a source without a row from ``row`` on says ``rest``, or 0 if ``seen``."""
-    total = 0.0
-    weight = 0.0
-    largest = -np.inf
+def _measure(o: Objects, e: Instances, number: int, row: int) -> float:
+    """Compute the current score of an instance, and into ``e.high`` what its best score is made of."""
+    mask = len(o.object) - 1
+    seen = e.seen[number]
     for s in range(len(o.factor)):
-        value = 0.0 if (seen >> s) & 1 else rest
-        if o.last[number, s] >= row:
-            value = o.part[number, s]
-        term = o.factor[s] * value
-        total += term
-        weight += o.factor[s]
-        largest = max(largest, term)
-    if o.rule[COMBINE] == MAX:
-        return largest
-    return total / weight if o.rule[COMBINE] == MEAN else total
-
-
-@leaf
-def _retain(i: Instances, slot: int, row: int) -> None:
-    put(i.ordered, CURRENT, i.current[slot], row, row)
-    put(i.ordered, BEST, i.best[slot], row, row)
-    i.retained[slot] = 1
-    i.now[RETAINED] += 1
-
-
-@leaf
-def _give_up(i: Instances, slot: int, row: int) -> None:
-    take_out(i.ordered, CURRENT, i.current[slot], row)
-    take_out(i.ordered, BEST, i.best[slot], row)
-    i.retained[slot] = 0
-    i.now[RETAINED] -= 1
-
-
-@leaf
-def _renew(o: Objects, i: Instances, number: int, new: int) -> None:
-    """Compute the scores of an object's instances after a row has come; keep those they had in ``before``."""
-    for s in range(len(o.factor)):
-        row = o.last[number, s]
-        if row == 0:
-            continue
-        slot = row & (len(o.object) - 1)
-        i.before[CURRENT, s] = -np.inf
-        i.before[BEST, s] = np.inf
-        if row == new:
-            i.dominators[slot] = 0
-            i.retained[slot] = 0
+        value = 0.0
+        times = ZERO
+        any_yet = False
+        each = o.first[number, s]
+        while each != 0:
+            times += 1
+            if each >= row:
+                said = o.value[each & mask]
+                if not any_yet:
+                    value = said
+                elif o.rule[OCCURRENCES] == LARGEST:
+                    value = max(value, said)
+                else:
+                    value += said
+                any_yet = True
+            each = o.later[each & mask]
+        known = (seen >> s) & 1
+        if o.rule[OCCURRENCES] == SINGLE:
+            times = max(times, known)
+        hope = 1.0 if known != 0 else e.promise[seen & e.now[MASK], s]
+        more = max(0, e.now[TIMES] - times)
+        e.low[s] = value
+        if more == 0:
+            e.high[s] = value
+        elif o.rule[OCCURRENCES] == LARGEST:
+            e.high[s] = max(value, hope)
         else:
-            i.before[CURRENT, s] = i.current[slot]
-            i.before[BEST, s] = i.best[slot]
-            if i.retained[slot] == 1:
-                _give_up(i, slot, row)
-                i.retained[slot] = 2
-        i.current[slot] = _bound(o, number, row, 0.0, i.seen[number])
-        i.best[slot] = _bound(o, number, row, 1.0, i.seen[number] * i.now[ONCE])
+            e.high[s] = value + more * hope
+    return combined(o, e.low)
 
 
 @leaf
-def _dominated_before(o: Objects, i: Instances, number: int, row: int, best: float) -> bool:
-    for s in range(len(o.factor)):
-        if o.last[number, s] > row and i.before[CURRENT, s] > best:
-            return True
-    return False
-
-
-@leaf
-def _dominate(o: Objects, b: Bests, i: Instances, number: int) -> None:
-    """Count the object at all instances that it has come to dominate; the object's own are in no list now."""
+def _renew(o: Objects, e: Instances, number: int, new: int, source: int) -> None:
+    """Bring an object's instances up to date with its new row, which is one itself."""
     mask = len(o.object) - 1
-    dooms = 0
-    ordered = i.ordered
-    if ordered.buckets[BEST] == 0:
-        return
+    known = False
     for s in range(len(o.factor)):
-        mine = o.last[number, s]
-        if mine == 0:
-            continue
-        low = i.before[CURRENT, s]
-        high = i.current[mine & mask]
-        at = bucket_for(ordered, BEST, low, FIRST)
-        place = place_in(ordered, ordered.order[BEST, at], low, FIRST)
-        more = True
-        while more and at < ordered.buckets[BEST]:
-            bucket = ordered.order[BEST, at]
-            if place == ordered.size[bucket]:
-                at += 1
-                place = 0
-                continue
-            entry = bucket * BUCKET + place
-            best = ordered.value[entry]
-            if best >= high:
-                more = False
-                continue
-            row = ordered.slot[entry]
+        row = o.first[number, s]
+        while row != 0:
+            known = known or (row != new and e.retained[row & mask] != 0)
+            row = o.later[row & mask]
+    e.seen[number] = (e.seen[number] if known else ZERO) | (1 << source)
+    e.retained[new & mask] = 1
+    e.now[RETAINED] += 1
+    for s in range(len(o.factor)):
+        row = o.first[number, s]
+        while row != 0:
             slot = row & mask
-            i.now[COMPARED] += 1
-            if row < mine and i.met[slot] != i.now[EVENT]:
-                i.met[slot] = i.now[EVENT]
-                if not _dominated_before(o, i, number, row, best):
-                    i.dominators[slot] += 1
-                    if i.dominators[slot] == b.now[K]:
-                        i.doomed[dooms] = row
-                        dooms += 1
-            place += 1
-    for d in range(dooms):
-        _give_up(i, i.doomed[d] & mask, i.doomed[d])
-    i.now[PRUNED] += dooms
+            if e.retained[slot] != 0 or e.now[REVIVES] != 0:
+                current = _measure(o, e, number, row)
+                best = combined(o, e.high)
+                current = -np.inf if np.isnan(current) else current
+                best = np.inf if np.isnan(best) else best
+                if e.retained[slot] == 0 and best > e.best[slot]:
+                    e.retained[slot] = 1
+                    e.now[RETAINED] += 1
+                    e.now[REVIVED] += 1
+                if e.retained[slot] != 0:
+                    e.current[slot] = current
+                    e.best[slot] = best
+            row = o.later[slot]
 
 
 @leaf
-def _had_beaten(o: Objects, i: Instances, other: int, row: int, best: float) -> bool:
-    for s in range(len(o.factor)):
-        theirs = o.last[other, s]
-        if theirs > row and i.current[theirs & (len(o.object) - 1)] > best:
-            return True
-    return False
-
-
-@leaf
-def _suffer(o: Objects, b: Bests, i: Instances, number: int, row: int, high: float) -> None:
-    """Count the objects that have come to dominate an instance whose best score has fallen from ``high``."""
+def _standing(o: Objects, e: Instances, number: int) -> float:
+    """Return the current score of an object's oldest retained instance; NaN where it has none."""
     mask = len(o.object) - 1
-    slot = row & mask
-    ordered = i.ordered
-    low = i.best[slot]
-    if ordered.buckets[CURRENT] == 0 or low >= high:
-        return
-    i.now[EVENT] += 1
-    at = bucket_for(ordered, CURRENT, low, LAST)
-    place = place_in(ordered, ordered.order[CURRENT, at], low, LAST)
-    while at < ordered.buckets[CURRENT] and i.dominators[slot] < b.now[K]:
-        bucket = ordered.order[CURRENT, at]
-        if place == ordered.size[bucket]:
-            at += 1
-            place = 0
-            continue
-        entry = bucket * BUCKET + place
-        if ordered.value[entry] > high:
-            return
-        theirs = ordered.slot[entry]
-        other = o.object[theirs & mask]
-        i.now[COMPARED] += 1
-        if theirs > row and other != number and i.counted[other] != i.now[EVENT]:
-            i.counted[other] = i.now[EVENT]
-            if not _had_beaten(o, i, other, row, high):
-                i.dominators[slot] += 1
-        place += 1
-
-
-@kernel
-def list_retained(o: Objects, i: Instances) -> None:
-    """Fill empty lists."""
-    for row in range(o.now[HEAD], o.now[END] + 1):
-        slot = row & (len(o.object) - 1)
-        if o.object[slot] != NOBODY and i.retained[slot] == 1:
-            put(i.ordered, CURRENT, i.current[slot], row, row)
-            put(i.ordered, BEST, i.best[slot], row, row)
+    oldest = ZERO
+    for s in range(len(o.factor)):
+        row = o.first[number, s]
+        while row != 0 and e.retained[row & mask] == 0:
+            row = o.later[row & mask]
+        if row != 0 and (oldest == 0 or row < oldest):
+            oldest = row
+    if oldest == 0 or e.current[oldest & mask] == -np.inf:
+        return np.nan
+    return e.current[oldest & mask]
 
 
 @leaf
-def _let_go(o: Objects, b: Bests, i: Instances, head: int) -> None:
+def _place(e: Instances, size: int, number: int, score: float) -> int:
+    """Enter an object's score among the best of a walk; return how many there are."""
+    old = ZERO
+    while old < size and e.holder[old] != number:
+        old += 1
+    if old < size and e.top[old] >= score:
+        return size
+    if old == size and size < len(e.top):
+        size += 1
+    behind = min(old, size - 1)  # the place that becomes free: the object's own, or the last
+    rank = behind
+    while rank > 0 and e.top[rank - 1] < score:
+        rank -= 1
+    move(e.top, rank + 1, rank, behind - rank)
+    move(e.holder, rank + 1, rank, behind - rank)
+    e.top[rank] = score
+    e.holder[rank] = number
+    return size
+
+
+@leaf
+def sweep(o: Objects, e: Instances) -> None:
+    """Give up all instances that k objects dominate, from the newest back."""
+    mask = len(o.object) - 1
+    size = ZERO
+    bar = -np.inf  # S: the k-th best score that the rows after this one make
+    gone = 0
+    for row in range(o.now[END], o.now[HEAD] - 1, -1):
+        slot = row & mask
+        if e.retained[slot] == 0:
+            continue
+        if bar > e.best[slot]:
+            e.retained[slot] = 0
+            gone += 1
+        elif e.current[slot] > bar:
+            size = _place(e, size, o.object[slot], e.current[slot])
+            if size == len(e.top):
+                bar = e.top[size - 1]
+    e.now[RETAINED] -= gone
+    e.now[PRUNED] += gone
+    e.now[SWEEPS] += 1
+    e.now[SWEPT] = o.now[END]
+
+
+@leaf
+def _let_go(o: Objects, b: Bests, e: Instances, head: int) -> None:
     while o.now[HEAD] < head:
         row = o.now[HEAD]
         slot = row & (len(o.object) - 1)
-        if o.object[slot] != NOBODY and i.retained[slot] == 1:
-            _give_up(i, slot, row)
+        e.now[RETAINED] -= e.retained[slot]
+        e.retained[slot] = 0
         number = expire(o, row)
         if number != NOBODY:
-            reseat(o, b, number)
+            rate(o, b, number, _standing(o, e, number))
 
 
 @leaf
-def _take(o: Objects, b: Bests, i: Instances, rows: Arrivals, start: int, stop: int) -> None:
+def _take(o: Objects, b: Bests, e: Instances, rows: Arrivals, start: int, stop: int) -> None:
     for r in range(start, stop):
-        _let_go(o, b, i, rows.head[r])
+        _let_go(o, b, e, rows.head[r])
         new = rows.ordinal[r]
+        e.retained[new & (len(o.object) - 1)] = 0
         number = arrive(o, new, rows.id[r], rows.source[r], rows.value[r])
-        if number == NOBODY:
-            continue
-        i.now[EVENT] += 1
-        if o.rows[number] == 1:
-            i.seen[number] = 0
-        i.seen[number] |= 1 << rows.source[r]
-        _renew(o, i, number, new)
-        _dominate(o, b, i, number)
-        for s in range(len(o.factor)):
-            row = o.last[number, s]
-            slot = row & (len(o.object) - 1)
-            if row == new:
-                _retain(i, slot, row)
-            elif row != 0 and i.retained[slot] == 2:
-                _suffer(o, b, i, number, row, i.before[BEST, s])
-                i.retained[slot] = 0
-                if i.dominators[slot] < b.now[K]:
-                    _retain(i, slot, row)
-                else:
-                    i.now[PRUNED] += 1
-        reseat(o, b, number)
-
-
-@leaf
-def _search(o: Objects, b: Bests, i: Instances) -> None:
-    """Read csorted from the best score down until the view is full."""
-    clear(b)
-    ordered = i.ordered
-    i.now[EVENT] += 1
-    for back in range(ordered.buckets[CURRENT]):
-        bucket = ordered.order[CURRENT, ordered.buckets[CURRENT] - 1 - back]
-        for place in range(ordered.size[bucket] - 1, -1, -1):
-            entry = bucket * BUCKET + place
-            if b.now[SIZE] >= b.now[KEEP] and ordered.value[entry] < b.score[b.now[KEEP] - 1]:
-                cut(b)
-                return
-            number = o.object[ordered.slot[entry] & (len(o.object) - 1)]
-            if i.counted[number] != i.now[EVENT]:
-                i.counted[number] = i.now[EVENT]
-                seat(b, number, o.score[number], o.newest[number])
+        if number != NOBODY:
+            _renew(o, e, number, new, rows.source[r])
+            rate(o, b, number, _standing(o, e, number))
+        apart = e.now[APART]
+        if apart == 0:
+            apart = max(LEAST_APART, (new - o.now[HEAD] + 1) // SHARE_APART)
+        if new - e.now[SWEPT] >= apart:
+            sweep(o, e)
 
 
 @kernel
-def drive_eaa(o: Objects, b: Bests, i: Instances, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
+def drive_eaa(o: Objects, b: Bests, e: Instances, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
     """Take a step of the window; log the changes at its judgements."""
+    e.now[TIMES] = max(e.now[TIMES], 1)
     done = 0
     for j in range(len(step.at)):
-        _take(o, b, i, rows, done, step.arrivals[j])
+        _take(o, b, e, rows, done, step.arrivals[j])
         done = step.arrivals[j]
-        _let_go(o, b, i, step.heads[j + 1])
+        _let_go(o, b, e, step.heads[j + 1])
         if starved(b):
-            _search(o, b, i)
+            refill(o, b)
         if b.now[TOUCHED] != 0:
             log = with_room(log, b.now[ANSWERED] + b.now[SIZE])
             report(o, b, step.at[j], place, log)
         bury(o)
-    _take(o, b, i, rows, done, len(rows.ordinal))
+    _take(o, b, e, rows, done, len(rows.ordinal))
     return log
+
+
+@kernel
+def exact_scores(o: Objects, scores: Floats) -> int:
+    """Fill in the scores that all live rows make, NaN where an object has none; return how many objects there are."""
+    for number in range(o.now[USED]):
+        scores[number] = score_of(o, number) if o.rows[number] != 0 else np.nan
+    return o.now[USED]

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.compile import inlined, inner, leaf
+from topwatch.kernels.compile import ZERO, inlined, inner, leaf
 from topwatch.kernels.latest import FREE, Entities, forget, place_of
-from topwatch.kernels.scoring import Floats, Ints
+from topwatch.kernels.scoring import Floats, Ints, run_program
 
 NOBODY = -1
-SUM, MAX, MEAN = range(3)  # how sources are combined
+SUM, MAX, MEAN, EXPRESSION = range(4)  # how sources are combined
 SINGLE, ADD, LARGEST = range(3)  # what of several rows of one source counts
-COMBINE, OCCURRENCES = range(2)
+COMBINE, OCCURRENCES, BOUNDED, MOST = range(4)  # MOST: rows of a source that an object is said to have, 0 if unknown
 HEAD, END, FREES, DEADS, LIVE, DUPLICATES, USED = range(7)
 
 
@@ -42,6 +42,10 @@ class Objects(NamedTuple):
     listed: Ints  # 1 for objects among those
     factor: Floats  # of each source
     rule: Ints
+    program: Ints  # of an expression: operations
+    argument: Floats  # and what they are done to
+    stack: Floats  # room for its results on the way
+    hope: Floats  # room for the best that each source may still say
     now: Ints
 
 
@@ -122,19 +126,66 @@ def _joined(o: Objects, total: float, value: float) -> float:
 
 
 @leaf
-def score_of(o: Objects, number: int) -> float:
-    """Compute an object's score from its parts."""
-    if o.rule[COMBINE] == MAX:
+def combined(o: Objects, values: Floats) -> float:
+    """Return the score that what the sources say makes."""
+    how = o.rule[COMBINE]
+    if how == EXPRESSION:
+        return run_program(o.program, o.argument, ZERO, len(o.program), values, o.stack)
+    if how == MAX:
         best = -np.inf
         for s in range(len(o.factor)):
-            best = max(best, o.factor[s] * o.part[number, s])
+            best = max(best, o.factor[s] * values[s])
         return best
     total = 0.0
     weight = 0.0
     for s in range(len(o.factor)):
-        total += o.factor[s] * o.part[number, s]
+        total += o.factor[s] * values[s]
         weight += o.factor[s]
-    return total / weight if o.rule[COMBINE] == MEAN else total
+    return total / weight if how == MEAN else total
+
+
+@leaf
+def score_of(o: Objects, number: int) -> float:
+    """Compute an object's score from its parts."""
+    return combined(o, o.part[number])
+
+
+@leaf
+def told_by(o: Objects, number: int) -> int:
+    """Return a bit for each source that has a live row of an object."""
+    bits = ZERO
+    for s in range(len(o.factor)):
+        if o.last[number, s] != 0:
+            bits |= 1 << s
+    return bits
+
+
+@leaf
+def best_of(o: Objects, number: int) -> float:
+    """Return the best score that an object can get while all its rows live; infinite where nothing bounds it."""
+    for s in range(len(o.factor)):
+        o.hope[s] = _most(o, number, s)
+    return combined(o, o.hope)
+
+
+@leaf
+def _most(o: Objects, number: int, s: int) -> float:
+    """Return the most that a source may come to say of an object."""
+    how = o.rule[OCCURRENCES]
+    if how == SINGLE and o.last[number, s] != 0:
+        return o.part[number, s]
+    if o.rule[BOUNDED] == 0:
+        return np.inf
+    if how != ADD:
+        return 1.0
+    if o.rule[MOST] == 0:
+        return np.inf
+    rows = 0
+    row = o.first[number, s]
+    while row != 0:
+        rows += 1
+        row = o.later[row & (len(o.object) - 1)]
+    return o.part[number, s] + max(0, o.rule[MOST] - rows)
 
 
 @inner

@@ -89,20 +89,24 @@ def _score_other(table: Queries, q: int, columns: Floats, slot: int) -> float:
     return _run_program(table, q) if kind == EXPR else total
 
 
-@leaf
+@inlined
 def _run_program(table: Queries, q: int) -> float:
     """Run an expression's postfix program over ``table.values``."""
-    stack = table.stack
+    return run_program(table.op, table.argument, table.first[q], table.steps[q], table.values, table.stack)
+
+
+@leaf
+def run_program(op_of: Ints, argument: Floats, first: int, steps: int, values: Floats, stack: Floats) -> float:
+    """Run so many instructions of a postfix program, from ``first`` on, over some values."""
     top = -1
-    first = table.first[q]
-    for i in range(first, first + table.steps[q]):
-        op = table.op[i]
+    for i in range(first, first + steps):
+        op = op_of[i]
         if op == CONST:
             top += 1
-            stack[top] = table.argument[i]
+            stack[top] = argument[i]
         elif op == COLUMN:
             top += 1
-            stack[top] = table.values[int(table.argument[i])]
+            stack[top] = values[int(argument[i])]
         elif op == NEG:
             stack[top] = -stack[top]
         else:

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from topwatch.kernels.bests import ANSWERED, KEEP, SIZE, TOUCHED, Bests, clear, cut, report, reseat, seat, starved
 from topwatch.kernels.compile import kernel, leaf
-from topwatch.kernels.objects import (
-    COMBINE,
-    HEAD,
-    MAX,
-    MEAN,
-    NOBODY,
-    USED,
-    Objects,
-    arrive,
-    bury,
-    expire,
-)
+from topwatch.kernels.objects import HEAD, NOBODY, USED, Objects, arrive, bury, combined, expire
 from topwatch.kernels.ordered import BUCKET, Ordered, put, take_out
 from topwatch.kernels.rows import Log, Step, with_room
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.kernels.tally import Arrivals
 
-READ = 0
+READ, ALWAYS = range(2)  # entries read; whether every judgement searches
 
 
 class Lists(NamedTuple):
@@ -77,21 +64,6 @@ def _take(o: Objects, b: Bests, lists: Lists, rows: Arrivals, start: int, stop: 
 
 
 @leaf
-def _threshold(o: Objects, high: Floats) -> float:
-    """Return the best score that an object can have of which no list has been read yet."""
-    total = 0.0
-    weight = 0.0
-    best = -np.inf
-    for s in range(len(high)):
-        total += o.factor[s] * high[s]
-        weight += o.factor[s]
-        best = max(best, o.factor[s] * high[s])
-    if o.rule[COMBINE] == MAX:
-        return best
-    return total / weight if o.rule[COMBINE] == MEAN else total
-
-
-@leaf
 def _search(o: Objects, b: Bests, lists: Lists) -> None:
     """Find the best objects by the threshold algorithm: read the lists in turn until nothing better can come."""
     clear(b)
@@ -123,7 +95,7 @@ def _search(o: Objects, b: Bests, lists: Lists) -> None:
             if ordered.seen[number] != ordered.search[0]:
                 ordered.seen[number] = ordered.search[0]
                 seat(b, number, o.score[number], o.newest[number])
-        if b.now[SIZE] == b.now[KEEP] and b.score[b.now[KEEP] - 1] > _threshold(o, ordered.high):
+        if b.now[SIZE] == b.now[KEEP] and b.score[b.now[KEEP] - 1] > combined(o, ordered.high):
             cut(b)
             more = False
 
@@ -136,7 +108,7 @@ def drive_sla(o: Objects, b: Bests, lists: Lists, rows: Arrivals, step: Step, pl
         _take(o, b, lists, rows, done, step.arrivals[j])
         done = step.arrivals[j]
         _let_go(o, b, lists, step.heads[j + 1])
-        if starved(b):
+        if starved(b) or lists.counters[ALWAYS] != 0:
             _search(o, b, lists)
         if b.now[TOUCHED] != 0:
             log = with_room(log, b.now[ANSWERED] + b.now[SIZE])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from topwatch.kernels.bests import ANSWERED, SIZE, TOUCHED, Bests, clear, report, reseat, seat, starved
+from topwatch.kernels.bests import ANSWERED, SIZE, TOUCHED, Bests, refill, report, reseat, starved
 from topwatch.kernels.compile import kernel, leaf
-from topwatch.kernels.objects import HEAD, NOBODY, USED, Objects, arrive, bury, expire
+from topwatch.kernels.objects import HEAD, NOBODY, Objects, arrive, bury, expire
 from topwatch.kernels.rows import Log, Step, with_room
 from topwatch.kernels.scoring import Floats, Ints
 
@@ -38,14 +38,6 @@ def _take(o: Objects, b: Bests, rows: Arrivals, start: int, stop: int) -> None:
             reseat(o, b, number)
 
 
-@leaf
-def _refill(o: Objects, b: Bests) -> None:
-    clear(b)
-    for number in range(o.now[USED]):
-        if o.rows[number] != 0:
-            seat(b, number, o.score[number], o.newest[number])
-
-
 @kernel
 def drive_tally(o: Objects, b: Bests, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
     """Take a step of the window; log the changes at its judgements."""
@@ -55,7 +47,7 @@ def drive_tally(o: Objects, b: Bests, rows: Arrivals, step: Step, place: int, lo
         done = step.arrivals[j]
         _let_go(o, b, step.heads[j + 1])
         if starved(b):
-            _refill(o, b)
+            refill(o, b)
         if b.now[TOUCHED] != 0:
             log = with_room(log, b.now[ANSWERED] + b.now[SIZE])
             report(o, b, step.at[j], place, log)

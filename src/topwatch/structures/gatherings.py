@@ -11,14 +11,17 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from topwatch.incomplete import IncompleteTopK
 from topwatch.kernels.objects import NOBODY
 from topwatch.kernels.rows import Step
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.kernels.tally import Arrivals
-from topwatch.queries import IncompleteTopK, Query
+from topwatch.queries import Query
 from topwatch.structures.contest import NO_STEP, NONE, NOTHING
+from topwatch.structures.cutting import cut_step
 from topwatch.structures.engine import Found
 from topwatch.structures.feed import FifoFeed
+from topwatch.structures.ledger import Told
 from topwatch.structures.reading import Numbering, Reading
 
 
@@ -27,20 +30,23 @@ class Gathering(Protocol):
 
     duplicates: int  # rows refused because their source has told of the object already
 
-    def begin(self, head: int, rows: Arrivals, told: tuple[Ints, Floats]) -> None:
+    def begin(self, head: int, rows: Arrivals, told: Told) -> None:
         """Begin anew with these rows, the first of which is ``head``; ``told`` is what was last reported."""
 
     def process(self, rows: Arrivals, step: Step, place: int) -> Found:
         """Take a step of the window; return the changes at its judgements."""
 
-    def answer(self) -> tuple[Ints, Floats]:
-        """Return the newest rows of the objects of the last judgement's answer and their scores, best first."""
+    def answer(self) -> Told:
+        """Return the last judgement's answer."""
 
     def taken(self, ordinals: Ints) -> np.ndarray:
         """Tell which rows count, or have counted until they expired."""
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
+
+    def precision(self) -> float | None:
+        """Estimate the share of the answer that is right; None where all of it is."""
 
     def stats(self) -> dict[str, int]:
         """Return counters since the start."""
@@ -50,7 +56,8 @@ class Gathering(Protocol):
 
 
 Design = Callable[[FifoFeed, IncompleteTopK], Gathering]
-_NOTHING_TOLD = (np.empty(0, np.int64), np.empty(0))
+_NO_ROWS = (NONE, np.empty(0))
+_NOTHING_TOLD = Told(NONE, np.empty(0), NONE, np.empty(0))
 
 
 class _Member(NamedTuple):
@@ -76,7 +83,7 @@ class Gatherings:
         self._design = design
         self._numbering = Numbering(feed)
         self._members: list[_Member | None] = []
-        self._told: dict[int, tuple[Ints, Floats]] = {}
+        self._told: dict[int, tuple[Ints, Floats]] = {}  # slots and keys, until :meth:`load`
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Take in a query; :meth:`start` or :meth:`load` gives it its first answer."""
@@ -94,16 +101,18 @@ class Gatherings:
 
     def start(self, place: int, head: int, moment: int, at: int) -> Found:
         """Judge a new query over the rows of the last judgement, then take in what has come since."""
-        reading, gathering = self._member(place)
+        member = self._member(place)
+        reading, gathering = member
         window = self._feed.window
         held = window.live_slots()
         seen = window.seq[held] <= moment
         ids = self._numbering.of(held)
+        reading.learn(held[seen])
         gathering.begin(window.head, reading.read(held[seen], ids[seen]), _NOTHING_TOLD)
         nobody = np.zeros(1, np.int64)
         judged = Step(NONE, NONE, np.array([at]), np.array([moment]), nobody, np.full(2, head), nobody)
         found = gathering.process(reading.read(NONE, NONE), judged, place)
-        gathering.process(reading.read(held[~seen], ids[~seen]), NO_STEP._replace(heads=np.full(1, head)), place)
+        self._take(member, held[~seen], ids[~seen], NO_STEP._replace(heads=np.full(1, head)), place)
         return found
 
     def resume(self, head: int, judged: int) -> None:
@@ -117,19 +126,30 @@ class Gatherings:
         for order, (_, (reading, gathering)) in enumerate(self._serving()):
             saved[f"{order} taken"] = gathering.taken(ordinals)
             saved[f"{order} refused"] = np.array([reading.unknown, reading.outside, gathering.duplicates])
+            told = gathering.answer()
+            saved[f"{order} sources"], saved[f"{order} best"] = told.sources, told.best
+            if reading.learns and reading.bounds is not None:
+                saved[f"{order} learnt"] = reading.bounds
         return saved
 
     def load(self, saved: Mapping[str, np.ndarray]) -> None:
         """Make the state anew from the window and what was saved by an engine with the same queries."""
-        window = self._feed.window
-        held = window.live_slots()
-        ids = self._numbering.of(held)
-        for order, (place, (reading, gathering)) in enumerate(self._serving()):
-            rows = reading.read(held, ids, count=False)
-            rows.source[~saved[f"{order} taken"]] = NOBODY
-            slots, keys = self._told.pop(place, _NOTHING_TOLD)
-            gathering.begin(window.head, rows, (window.seq[slots], keys))
-            reading.unknown, reading.outside, gathering.duplicates = saved[f"{order} refused"].tolist()
+        held = self._feed.window.live_slots()
+        for order, (place, member) in enumerate(self._serving()):
+            if member.reading.learns:
+                member.reading.bounds = saved[f"{order} learnt"]
+            slots, keys = self._told.pop(place, _NO_ROWS)
+            told = Told(self._feed.window.seq[slots], keys, saved[f"{order} sources"], saved[f"{order} best"])
+            self._begin(member, held, saved[f"{order} taken"], told)
+            unknown, outside, duplicates = saved[f"{order} refused"].tolist()
+            member.reading.unknown, member.reading.outside = unknown, outside
+            member.gathering.duplicates = duplicates
+
+    def _begin(self, member: _Member, held: Ints, taken: np.ndarray, told: Told) -> None:
+        """Begin a gathering anew with the rows held, of which those count that had been taken."""
+        rows = member.reading.read(held, self._numbering.of(held), count=False)
+        rows.source[~taken] = NOBODY
+        member.gathering.begin(self._feed.window.head, rows, told)
 
     def remove(self, place: int) -> None:
         """Take a query out."""
@@ -138,20 +158,52 @@ class Gatherings:
     def process(self, step: Step) -> Found:
         """Take a step of the window; return the changes at its judgements."""
         ids = self._numbering.of(step.arrived)
-        found = [
-            gathering.process(reading.read(step.arrived, ids), step, place)
-            for place, (reading, gathering) in self._serving()
-        ]
-        if len(found) <= 1:
-            return found[0] if found else NOTHING
-        return Found(np.concatenate([part.what for part in found]), np.concatenate([part.key for part in found]))
+        return _joined([self._take(member, step.arrived, ids, step, place) for place, member in self._serving()])
+
+    def _take(self, member: _Member, slots: Ints, ids: Ints, step: Step, place: int) -> Found:
+        """Let a query take a step; where learnt bounds widen, all that it holds is normalised anew before."""
+        reading, gathering = member
+        widenings = reading.widenings(slots)
+        if not widenings.size:
+            return gathering.process(reading.read(slots, ids), step, place)
+        found = []
+        for start, stop, part, wider in cut_step(step, slots.size, widenings):
+            if wider:
+                reading.learn(slots[start : start + 1])
+                self._normalise(member, int(self._feed.window.seq[slots[start]]))
+            found.append(gathering.process(reading.read(slots[start:stop], ids[start:stop]), part, place))
+        return _joined(found)
+
+    def _normalise(self, member: _Member, until: int) -> None:
+        """Begin anew with the rows before one, under the bounds that it has brought."""
+        gathering, window = member.gathering, self._feed.window
+        held = window.live_slots()
+        held = held[window.seq[held] < until]
+        duplicates = gathering.duplicates
+        self._begin(member, held, gathering.taken(window.seq[held]), gathering.answer())
+        gathering.duplicates = duplicates
 
     def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
         """Return rows of the objects of the last judgement's answer and their scores, best first."""
         if place in self._told:
             return self._told[place]
-        ordinals, scores = self._member(place).gathering.answer()
-        return ordinals & (self._feed.window.capacity - 1), scores
+        told = self._member(place).gathering.answer()
+        return told.rows & (self._feed.window.capacity - 1), told.scores
+
+    def told(self, place: int) -> Told:
+        """Return the last judgement's answer with what is known of its objects."""
+        return self._member(place).gathering.answer()
+
+    def precision(self, place: int) -> float | None:
+        """Estimate the share of a query's answer that is right; None where all of it is."""
+        return self._member(place).gathering.precision()
+
+    def counting(self, place: int, slots: Ints) -> Arrivals:
+        """Return rows as a query sees them; those that it has refused have no source."""
+        reading, gathering = self._member(place)
+        rows = reading.read(slots, np.zeros(slots.size, np.int64), count=False)
+        rows.source[~gathering.taken(rows.ordinal)] = NOBODY
+        return rows
 
     def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
         """Say what was last reported, after a restore; :meth:`load` follows."""
@@ -179,3 +231,9 @@ class Gatherings:
     def _check(self) -> None:
         for _, member in self._serving():
             member.gathering._check()
+
+
+def _joined(found: list[Found]) -> Found:
+    if len(found) <= 1:
+        return found[0] if found else NOTHING
+    return Found(np.concatenate([part.what for part in found]), np.concatenate([part.key for part in found]))

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from topwatch.incomplete import COMBINES, OCCURRENCES, IncompleteTopK
 from topwatch.kernels.bests import ANSWERED, BAR, KEEP, REFILLS, SCORES, SIZE, STAMP, TOUCHED, Bests, K
 from topwatch.kernels.latest import FREE, Entities, enter
-from topwatch.kernels.objects import DUPLICATES, END, FREES, HEAD, LIVE, NOBODY, USED, Objects
+from topwatch.kernels.objects import DUPLICATES, END, EXPRESSION, FREES, HEAD, LIVE, NOBODY, USED, Objects
 from topwatch.kernels.rows import Log, Step
-from topwatch.kernels.scoring import Floats, Ints
+from topwatch.kernels.scoring import STACK, Floats, Ints
 from topwatch.kernels.tally import Arrivals
-from topwatch.queries import COMBINES, OCCURRENCES, IncompleteTopK
 from topwatch.structures.contest import NO_STEP
 from topwatch.structures.engine import Found
 from topwatch.structures.feed import FifoFeed
+
+
+class Told(NamedTuple):
+    """What was last reported of some objects, best first."""
+
+    rows: Ints  # the newest of each, as ordinals
+    scores: Floats
+    sources: Ints  # a bit for each that had a live row
+    best: Floats  # the score that could still be got
 
 
 def _new_objects(query: IncompleteTopK, slots: int) -> Objects:
@@ -27,6 +37,7 @@ def _new_objects(query: IncompleteTopK, slots: int) -> Objects:
 
     now = zeros(7)
     now[HEAD], now[FREES] = 1, slots
+    program = query.program()
     return Objects(
         object=np.full(slots, NOBODY),
         source=zeros(slots),
@@ -44,9 +55,18 @@ def _new_objects(query: IncompleteTopK, slots: int) -> Objects:
         dead=zeros(slots),
         listed=zeros(slots),
         factor=np.array(query.factors()),
-        rule=np.array([COMBINES.index(query.combine), OCCURRENCES.index(query.occurrences)]),
+        rule=np.array(_rule(query)),
+        program=np.array([op for op, _ in program], np.int64),
+        argument=np.array([argument for _, argument in program]),
+        stack=np.zeros(STACK),
+        hope=np.zeros(sources),
         now=now,
     )
+
+
+def _rule(query: IncompleteTopK) -> list[int]:
+    how = COMBINES.index(query.combine) if isinstance(query.combine, str) else EXPRESSION
+    return [how, OCCURRENCES.index(query.occurrences), int(query.bounds is not None), query.most or 0]
 
 
 def _grown_objects(old: Objects, query: IncompleteTopK, slots: int, head: int) -> Objects:
@@ -80,7 +100,7 @@ def _new_bests(k: int, keep: int, most: int, objects: int) -> Bests:
     now[K], now[KEEP] = k, keep
     return Bests(
         np.zeros(most), zeros(most), zeros(most), zeros(objects), np.full(1, -np.inf),
-        zeros(2, k), np.zeros(k), zeros(objects), zeros(objects), now,
+        zeros(3, k), np.zeros((2, k)), zeros(objects), zeros(objects), now,
     )  # fmt: skip
 
 
@@ -92,18 +112,19 @@ def _grown_bests(old: Bests, new: Bests) -> Bests:
     for name in ("seated", "member", "mark"):
         getattr(new, name)[:objects] = getattr(old, name)
     new.answer[:, :answered] = old.answer[:, :answered]
-    new.answered[:answered] = old.answered[:answered]
+    new.answered[:, :answered] = old.answered[:, :answered]
     new.bar[:] = old.bar
     for counter in (SIZE, TOUCHED, BAR, STAMP, ANSWERED, REFILLS, SCORES):
         new.now[counter] = old.now[counter]
     return new
 
 
-def _tell(o: Objects, b: Bests, ordinals: Ints, scores: Floats) -> None:
-    """Say what was last reported: rows of objects, and the scores that they had."""
-    n = ordinals.size
-    numbers = o.object[ordinals & (o.object.size - 1)]
-    b.answer[0, :n], b.answer[1, :n], b.answered[:n] = numbers, ordinals, scores
+def _tell(o: Objects, b: Bests, told: Told) -> None:
+    """Say what was last reported."""
+    n = told.rows.size
+    numbers = o.object[told.rows & (o.object.size - 1)]
+    b.answer[:, :n] = numbers, told.rows, told.sources
+    b.answered[:, :n] = told.scores, told.best
     b.member[numbers] = 1
     b.now[ANSWERED] = n
     b.now[TOUCHED] = 1
@@ -114,14 +135,31 @@ def _size_of(*structures: tuple[np.ndarray | Entities, ...]) -> int:
     return sum(_size_of(a) if isinstance(a, tuple) else int(a.nbytes) for arrays in structures for a in arrays)
 
 
-Sizes = Callable[
-    [int, int], tuple[int, int]
-]  # from k and the slots to how many entries a cut keeps, and the room for all
-Drive = Callable[["Ledger", Arrivals, Step, int, Log], Log]
+# From k and the slots to how many entries a cut keeps, and the room for all.
+Sizes = Callable[[int, int], tuple[int, int]]
+
+
+class Loop(Protocol):
+    """An algorithm's loop over rows, with what it keeps beside the objects and the best of them."""
+
+    def follow(self, objects: Objects, moved_from: Objects | None) -> None:
+        """Begin with new objects, or follow the rows of known ones to their new slots."""
+
+    def drive(self, ledger: Ledger, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
+        """Take a step of the window; log the changes at its judgements."""
+
+    def precision(self) -> float | None:
+        """Estimate the share of the answer that is right; None where all of it is."""
+
+    def stats(self) -> dict[str, int]:
+        """Return counters of its own."""
+
+    def _check(self, objects: Objects) -> None:
+        """Assert the invariants."""
 
 
 class Ledger:
-    """A query whose algorithm keeps all objects; a gathering.
+    """A query whose algorithm knows all objects; a gathering.
 
     Parameters
     ----------
@@ -131,31 +169,17 @@ class Ledger:
         What is asked.
     sizes : Sizes
         How many of the best are kept.
-    drive : Drive
-        The algorithm's loop.
-    whole : bool
-        Whether the best beyond the k-th are all objects down to the bar; else some that can never be among the first k
-        may be missing there.
-    stats : callable, optional
-        Counters of the algorithm's own.
+    loop : Loop
+        The algorithm's.
     """
 
-    def __init__(
-        self,
-        feed: FifoFeed,
-        query: IncompleteTopK,
-        sizes: Sizes,
-        drive: Drive,
-        whole: bool = True,
-        stats: Callable[[], dict[str, int]] = dict,
-    ) -> None:
-        self._whole = whole
-        self._more_stats = stats
+    def __init__(self, feed: FifoFeed, query: IncompleteTopK, sizes: Sizes, loop: Loop) -> None:
         self._feed = feed
         self._query = query
         self._sizes = sizes
-        self._drive = drive
+        self._loop = loop
         self.objects, self.bests = _new_objects(query, feed.window.capacity), self._no_bests()
+        loop.follow(self.objects, None)
 
     def _no_bests(self) -> Bests:
         slots = self._feed.window.capacity
@@ -171,23 +195,28 @@ class Ledger:
     def duplicates(self, count: int) -> None:
         self.objects.now[DUPLICATES] = count
 
-    def begin(self, head: int, rows: Arrivals, told: tuple[Ints, Floats]) -> None:
+    def begin(self, head: int, rows: Arrivals, told: Told) -> None:
         """Begin anew with these rows, the first of which is ``head``; ``told`` is what was last reported."""
+        before = self.bests.now
         self.objects, self.bests = _new_objects(self._query, self._feed.window.capacity), self._no_bests()
+        self.bests.now[[SCORES, REFILLS]] = before[[SCORES, REFILLS]]
         self.objects.now[HEAD] = head
+        self._loop.follow(self.objects, None)
         self.process(rows, NO_STEP, 0)
-        _tell(self.objects, self.bests, *told)
+        _tell(self.objects, self.bests, told)
 
     def process(self, rows: Arrivals, step: Step, place: int) -> Found:
         """Take a step of the window; return the changes at its judgements."""
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
-        log = self._drive(self, rows, step, place, log)
+        log = self._loop.drive(self, rows, step, place, log)
         return Found(log.what[: log.size[0]], log.key[: log.size[0]])
 
-    def answer(self) -> tuple[Ints, Floats]:
-        """Return the newest rows of the objects of the last judgement's answer and their scores, best first."""
+    def answer(self) -> Told:
+        """Return the last judgement's answer."""
         n = int(self.bests.now[ANSWERED])
-        return self.bests.answer[1, :n].copy(), self.bests.answered[:n].copy()
+        _, rows, sources = self.bests.answer[:, :n].copy()
+        scores, best = self.bests.answered[:, :n].copy()
+        return Told(rows, scores, sources, best)
 
     def taken(self, ordinals: Ints) -> np.ndarray:
         """Tell which rows count, or have counted until they expired."""
@@ -197,8 +226,14 @@ class Ledger:
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
         window = self._feed.window
-        self.objects = _grown_objects(self.objects, self._query, window.capacity, window.head)
+        before = self.objects
+        self.objects = _grown_objects(before, self._query, window.capacity, window.head)
         self.bests = _grown_bests(self.bests, self._no_bests())
+        self._loop.follow(self.objects, before)
+
+    def precision(self) -> float | None:
+        """Estimate the share of the answer that is right; None where all of it is."""
+        return self._loop.precision()
 
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
@@ -209,7 +244,7 @@ class Ledger:
             "objects": int(self.objects.now[LIVE]),
             "kept": int(now[SIZE]),
             "bytes": _size_of(self.objects, self.bests),
-            **self._more_stats(),
+            **self._loop.stats(),
         }
 
     def _check(self) -> None:
@@ -233,8 +268,8 @@ class Ledger:
         assert np.array_equal(o.score[b.object[:n]], b.score[:n])
         order = np.lexsort((-o.newest[live], -o.score[live]))
         ranked = live[order][~np.isnan(o.score[live][order])]
-        sure = n if self._whole else min(n, int(b.now[K]))
-        assert np.array_equal(ranked[:sure], b.object[:sure])
-        if self._whole and ranked.size > n:
+        assert np.array_equal(ranked[:n], b.object[:n])
+        if ranked.size > n:
             after = ranked[n]
             assert (o.score[after], o.newest[after]) < (b.bar[0], b.now[BAR])
+        self._loop._check(o)

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from topwatch.incomplete import LEARN, IncompleteTopK
 from topwatch.kernels.objects import NOBODY
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.kernels.tally import Arrivals
-from topwatch.queries import IncompleteTopK
 from topwatch.structures.feed import FifoFeed
 
+MOST_LEARNT = 1e300  # beyond, the width of bounds could be infinite
 _SPARE = 4096
+_NONE = np.empty(0, np.int64)
 
 
 class Numbering:
@@ -57,6 +59,10 @@ class Reading:
 
     Attributes
     ----------
+    bounds : array of (low, high) for each source, or None
+        What values are normalised from. Learnt ones hold 0 and all values so far.
+    learns : bool
+        Whether they are learnt.
     unknown : int
         Rows from a source that the query does not name.
     outside : int
@@ -67,32 +73,68 @@ class Reading:
         self._feed = feed
         self._source, self._value = (column_of[column] for column in query.reads)
         self._ranges = [(column_of[column], *bounds) for column, bounds in query.where.items()]
-        bounds = query.ranges()
-        self._bounds: Floats | None = None if bounds is None else np.array(bounds).T.copy()
+        self.learns = query.bounds == LEARN
+        bounds = [(0.0, 0.0)] * len(query.sources) if self.learns else query.ranges()
+        self.bounds: Floats | None = None if bounds is None else np.array(bounds).T.copy()
         self.unknown = 0
         self.outside = 0
 
     def read(self, slots: Ints, ids: Ints, count: bool = True) -> Arrivals:
         """Read rows, which follow each other, as arrivals."""
+        source, value, unknown = self._told(slots)
+        inside = self._usable(value)
+        if self.bounds is not None:
+            low, high = self.bounds[:, np.maximum(source, 0)]
+            inside &= (value >= low) & (value <= high)
+            width = high - low
+            value = (value - low) / np.where(width > 0, width, 1.0)
+        outside = (source >= 0) & ~inside
+        source[outside] = NOBODY
+        if count:
+            self.unknown += unknown
+            self.outside += int(np.count_nonzero(outside))
+        ordinals = self._feed.window.seq[slots]
+        return Arrivals(ordinals, ids, source, value, self._heads(ordinals))
+
+    def _told(self, slots: Ints) -> tuple[Ints, Floats, int]:
+        """Return the sources of rows, NOBODY where one does not count, their values, and how many are unknown."""
         columns = self._feed.window.columns
         coded, value = columns[self._source, slots], columns[self._value, slots]
         counts = ~(np.isnan(coded) | np.isnan(value))
         for column, low, high in self._ranges:
             counts &= (columns[column, slots] >= low) & (columns[column, slots] <= high)
-        unknown = counts & (coded < 0)
-        source = np.where(counts, coded, NOBODY).astype(np.int64)
-        inside = np.isfinite(value)
-        if self._bounds is not None:
-            low, high = self._bounds[:, np.maximum(source, 0)]
-            inside &= (value >= low) & (value <= high)
-            value = (value - low) / (high - low)
-        outside = (source >= 0) & ~inside
-        source[outside] = NOBODY
-        if count:
-            self.unknown += int(np.count_nonzero(unknown))
-            self.outside += int(np.count_nonzero(outside))
-        ordinals = self._feed.window.seq[slots]
-        return Arrivals(ordinals, ids, source, value, self._heads(ordinals))
+        source: Ints = np.where(counts, coded, NOBODY).astype(np.int64)
+        return source, value, int(np.count_nonzero(counts & (coded < 0)))
+
+    def _usable(self, value: Floats) -> np.ndarray:
+        usable: np.ndarray = np.abs(value) <= MOST_LEARNT if self.learns else np.isfinite(value)
+        return usable
+
+    def widenings(self, slots: Ints) -> Ints:
+        """Return the places of rows whose values lie outside what has been learnt by then."""
+        if not self.learns or slots.size == 0:
+            return _NONE
+        assert self.bounds is not None
+        source, value, _ = self._told(slots)
+        source[~self._usable(value)] = NOBODY
+        found = []
+        for s, (low, high) in enumerate(self.bounds.T):
+            places = np.flatnonzero(source == s)
+            said = value[places]
+            lows = np.minimum.accumulate(np.concatenate([[low], said]))
+            highs = np.maximum.accumulate(np.concatenate([[high], said]))
+            found.append(places[(lows[1:] < lows[:-1]) | (highs[1:] > highs[:-1])])
+        return np.sort(np.concatenate(found))
+
+    def learn(self, slots: Ints) -> None:
+        """Widen the bounds so that they hold the values of rows."""
+        if not self.learns or slots.size == 0:
+            return
+        assert self.bounds is not None
+        source, value, _ = self._told(slots)
+        known = (source >= 0) & self._usable(value)
+        np.minimum.at(self.bounds[0], source[known], value[known])
+        np.maximum.at(self.bounds[1], source[known], value[known])
 
     def _heads(self, ordinals: Ints) -> Ints:
         """Return the first live ordinal once each row has come: what expires does not wait for a judgement."""

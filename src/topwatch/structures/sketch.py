@@ -58,7 +58,7 @@ class SlidingSketch:
 
     def add(self, ids: Ints, rows: Ints) -> None:
         """Take in rows with the numbers of their ids; O(1) each."""
-        hashed = _mixed(ids)
+        hashed = mixed(ids)
         bitmap = hashed & np.uint64(len(self.last) - 1)
         rest = hashed >> np.uint64(len(self.last).bit_length() - 1)
         lowest = rest & (~rest + np.uint64(1))
@@ -108,7 +108,7 @@ def appearance(sketch: SlidingSketch, given: Sequence[SlidingSketch], head: int 
     return min(1.0, shared([sketch, *given], head) / among) if among > 0 else 0.0
 
 
-def _mixed(ids: Ints) -> np.ndarray:
+def mixed(ids: Ints) -> np.ndarray:
     """Hash numbers (splitmix64)."""
     with np.errstate(over="ignore"):
         z = ids.astype(np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)

@@ -15,26 +15,50 @@ from __future__ import annotations
 
 import math
 
+from topwatch.incomplete import IncompleteTopK
+from topwatch.kernels.objects import Objects
 from topwatch.kernels.rows import Log, Step
 from topwatch.kernels.tally import Arrivals, drive_tally
-from topwatch.queries import IncompleteTopK
 from topwatch.structures.feed import FifoFeed
 from topwatch.structures.gatherings import Design
-from topwatch.structures.ledger import Ledger
+from topwatch.structures.ledger import Ledger, Sizes
 
 
 def design(slack: int | None = None) -> Design:
     """Return what makes the gathering of a query; ``slack`` entries are kept beyond k."""
 
-    def sizes(k: int, slots: int) -> tuple[int, int]:
-        keep = k + (slack or max(k, 64, math.isqrt(slots)))
-        return keep, 2 * keep
-
     def make(feed: FifoFeed, query: IncompleteTopK) -> Ledger:
-        return Ledger(feed, query, sizes, _drive)
+        return Ledger(feed, query, margin(slack), _Loop())
 
     return make
 
 
-def _drive(ledger: Ledger, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
-    return drive_tally(ledger.objects, ledger.bests, rows, step, place, log)
+def margin(slack: int | None) -> Sizes:
+    """Return how many entries are kept: ``slack`` beyond k, and as many again before they are cut."""
+
+    def sizes(k: int, slots: int) -> tuple[int, int]:
+        keep = k + (slack or max(k, 64, math.isqrt(slots)))
+        return keep, 2 * keep
+
+    return sizes
+
+
+class _Loop:
+    """Keeps nothing beside the objects and the best of them."""
+
+    def follow(self, objects: Objects, moved_from: Objects | None) -> None:
+        """Nothing to do."""
+
+    def drive(self, ledger: Ledger, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
+        """Take a step of the window."""
+        return drive_tally(ledger.objects, ledger.bests, rows, step, place, log)
+
+    def precision(self) -> None:
+        """All of the answer is right."""
+
+    def stats(self) -> dict[str, int]:
+        """Nothing to add."""
+        return {}
+
+    def _check(self, objects: Objects) -> None:
+        pass
