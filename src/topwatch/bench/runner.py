@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from topwatch.bench import (
+    cikm2009,
     dominating,
+    incomplete,
     machine,
     measure,
     plots,
@@ -43,6 +45,7 @@ def listing() -> str:
     sigmod2006: defaults, k, ...
     tods2015: defaults, drift, k, ...
     tkde2011: answers, ...
+    cikm2009: streams, ...
     spark: stream, start
     """
     return "\n".join(f"{name}: {', '.join(bench.experiments)}" for name, bench in BENCHES.items())
@@ -146,6 +149,13 @@ BENCHES = {
     "tods2015": Bench(tods2015.EXPERIMENTS, tods2015.run),
     "tkde2011": Bench(
         tuple(experiment.name for experiment in tkde2011.experiments(tkde2011.SCALES["tiny"])), dominating.run
+    ),
+    "cikm2009": Bench(
+        (
+            *(experiment.name for experiment in cikm2009.experiments(cikm2009.SCALES["tiny"])),
+            incomplete.SPEED,
+        ),
+        incomplete.run,
     ),
     "spark": Bench(("stream", "start"), _run_spark),
 }

@@ -8,6 +8,7 @@ from typing import Any
 # name → module that has it
 _LAZY = {
     "watch": "topwatch.spark.watching",
+    "chunks": "topwatch.spark.gathering",
     "top": "topwatch.spark.tables",
     "skyline": "topwatch.spark.tables",
     "skyband": "topwatch.spark.tables",

@@ -14,6 +14,7 @@ import pyarrow.fs as pafs
 
 from topwatch.spark.bulk import PARTITIONS
 from topwatch.spark.following import UNREAD, Interrupts, RunError, View, cause, follow
+from topwatch.spark.gathering import chunks
 from topwatch.spark.generated import RowsOf
 from topwatch.spark.pipeline import building
 from topwatch.spark.pipeline.model import Pipeline
@@ -211,6 +212,11 @@ def begin(
     if pipeline.lateness is not None and pipeline.time is not None:
         # In Spark's words: it does not know all of ours.
         rows = rows.withWatermark(pipeline.time, f"{duration('lateness', pipeline.lateness) // 1_000_000} milliseconds")
+    order = source.order
+    if pipeline.chunks is not None and pipeline.time is not None:
+        parts = {part: getattr(pipeline.chunks, part) for part in ("every", "source", "value", "combine")}
+        rows = chunks(rows, time=pipeline.time, id=pipeline.id, by=pipeline.by, **parts)
+        order = [pipeline.id, pipeline.chunks.source]
     bad = pipeline.quarantine
     checkpoint = f"{pipeline.checkpoint}/changes" if pipeline.checkpoint is not None else None
     kept = partitions_of(checkpoint) if checkpoint is not None else None
@@ -227,7 +233,7 @@ def begin(
         algorithm=pipeline.algorithm,
         emit=pipeline.emit,
         segments=f"{pipeline.checkpoint}/segments" if pipeline.checkpoint is not None else None,
-        order=source.order or None,
+        order=order or None,
         quarantine=f"{bad}/refused" if bad is not None else None,
         **pipeline.options,
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from topwatch.errors import DataError, QueryError, nearest_name
 from topwatch.monitor import Monitor
 from topwatch.queries import Dominating, IncompleteTopK, Query
 from topwatch.spark.file_order import PLACES, file_places, reads_files
+from topwatch.spark.gathering import places_of, union
 from topwatch.spark.pruning import worthwhile
 from topwatch.spark.quoting import quoted
 from topwatch.spark.spec import Spec
@@ -28,7 +29,7 @@ WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that Spark w
 
 
 def watch(
-    df: DataFrame,
+    df: DataFrame | Mapping[Any, DataFrame],
     queries: Query | Sequence[Query],
     window: Window,
     time: str | None = None,
@@ -46,8 +47,9 @@ def watch(
 
     Parameters
     ----------
-    df : DataFrame
-        Streaming or static.
+    df : DataFrame, or mapping of source to DataFrame
+        Streaming or static. Several frames are the sources of ``IncompleteTopK`` queries: they have the same columns,
+        and that of the sources is made from their names.
     queries, window, every, algorithm, id, time, **options
         As of :class:`topwatch.Monitor`.
     by : str or list of str, optional
@@ -91,13 +93,16 @@ def watch(
         kind = next(type(query).__name__ for query in trial.queries if isinstance(query, Dominating | IncompleteTopK))
         raise QueryError(f"emit: 'answers' does not serve {kind} queries, whose scores move; accepted is 'changes'")
     columns = trial.columns
+    if isinstance(df, Mapping):
+        df = union(df, trial.queries)
+        order_names = order_names or places_of(df)
     gathered = [query for query in trial.queries if isinstance(query, IncompleteTopK)]
     for query in gathered:
         _check_sources(df.schema, query)
     made = {query.coded for query in gathered}
     plain = [column for column in columns if column not in made]
     _check_columns(df.schema, plain, {"id": [id], "time": [time] if time else [], "by": by_names, "order": order_names})
-    if order is None:
+    if not order_names:
         df, order_names = _as_in_files(df)
     df = _with_codes(df, gathered)
     spark = df.sparkSession

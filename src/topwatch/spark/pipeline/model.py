@@ -65,6 +65,17 @@ def _window(value: Any) -> Any:
     return value
 
 
+class Chunks(Part):
+    """``{every: 5 seconds}``: what a source says of an object within an interval becomes one row."""
+
+    shape: ClassVar[str] = "{every: 5 seconds}, and combine: sum or max"
+
+    every: Span = Field(description=SPAN)
+    combine: Literal["sum", "max"] = Field("sum", description="sum or max")
+    source: Text = Field("source", description=COLUMN)
+    value: Text = Field("value", description=COLUMN)
+
+
 def _folder(value: Any) -> Any:
     return value["parquet"] if isinstance(value, Mapping) and list(value) == ["parquet"] else value
 
@@ -89,6 +100,8 @@ class Pipeline(Part):
         Names of columns; ``time`` is None where there is none.
     by : tuple of str
         Each value of these columns has its own window and answers.
+    chunks : Chunks or None
+        Rows become chunks of so much time before queries see them.
     lateness, trigger : str or None
         Times as they were written; :func:`topwatch.windows.duration` reads them.
     window : Window
@@ -116,6 +129,7 @@ class Pipeline(Part):
     time: Text | None = Field(None, description=COLUMN)
     by: Names = Field((), description=f"{COLUMN}, or a list of them")
     lateness: Span | None = Field(None, description=SPAN)
+    chunks: Chunks | None = Field(None, description=Chunks.shape)
     window: Annotated[Window, BeforeValidator(_window)] = Field(description=Window.shape)
     every: Every = Field(1, description="a number of rows or a time")
     algorithm: Annotated[Text, PlainValidator(_algorithm)] = Field("auto", description="the name of an algorithm")

@@ -158,9 +158,10 @@ class Gathered(Question):
 
     incomplete: Count = Field(description=COUNT)
     sources: list[Any] = Field(description="a list of sources such as [EWR, JFK]")
-    combine: Text = Field("sum", description="sum, max or mean")
+    combine: Any = Field("sum", description="sum, max, mean or {expr: ..., increasing: [...]}")
     weights: dict[Any, Any] | None = Field(None, description="sources and their numbers such as {EWR: 2}")
-    bounds: Any = Field(None, description="[low, high], or one such for each source")
+    bounds: Any = Field(None, description="[low, high], one such for each source, or learn")
+    most: Count | None = Field(None, description=COUNT)
     occurrences: Text = Field("single", description="single, sum or max")
     source: Text = Field("source", description=COLUMN)
     value: Text = Field("value", description=COLUMN)
@@ -176,16 +177,25 @@ class Gathered(Question):
 
     def build(self) -> IncompleteTopK:
         """Make topwatch's query."""
-        said = {
-            part: getattr(self, part) for part in ("combine", "weights", "bounds", "occurrences", "source", "value")
-        }
-        return IncompleteTopK(k=self.incomplete, sources=self.sources, name=self.name, where=self.where, **said)
+        parts = {part: getattr(self, part) for part in ("weights", "bounds", "occurrences", "source", "value", "most")}
+        combine = _formula(self.combine) if isinstance(self.combine, Mapping) else self.combine
+        return IncompleteTopK(self.incomplete, self.sources, combine, name=self.name, where=self.where, **parts)
 
     def columns(self) -> Iterator[Named]:
         """Name the columns, each with the place where it stands."""
         for place, column in (("source", self.source), ("value", self.value)):
             yield (place,), column
         yield from super().columns()
+
+
+def _formula(combine: Mapping[str, Any]) -> scoring.Score:
+    if not {"expr"} <= set(combine) <= {"expr", "increasing"}:
+        raise QueryError(f"combine: expected {{expr: ..., increasing: [...]}}, got {said(combine)}")
+    rising = combine.get("increasing", ())
+    try:
+        return scoring.expr(combine["expr"], [rising] if isinstance(rising, str) else rising)
+    except QueryError as error:
+        raise QueryError(f"combine: {error}") from None
 
 
 KINDS: dict[str, type[Question]] = {

@@ -12,7 +12,7 @@ from topwatch.errors import TopwatchError, nearest_name
 from topwatch.plan import check_algorithm
 from topwatch.queries import Query
 from topwatch.spark.pipeline.building import monitor
-from topwatch.spark.pipeline.model import Pipeline, Window
+from topwatch.spark.pipeline.model import Chunks, Pipeline, Window
 from topwatch.spark.pipeline.places import Path, Problem
 from topwatch.spark.pipeline.questions import Question, question
 from topwatch.spark.pipeline.sinks import Sink
@@ -78,6 +78,11 @@ def needs_time(draft: Draft) -> Iterator[Problem]:
         (("every",), draft.get("every")),
         (("lateness",), draft.get("lateness")),
     ]
+    chunks = draft.get("chunks")
+    if isinstance(chunks, Chunks):
+        spans.append((("chunks", "every"), chunks.every))
+        if not draft.given("lateness"):
+            yield Problem(("chunks",), "a chunk ends when no row can come any more: say lateness, the wait for rows")
     for path, span in spans:
         if isinstance(span, str) and not draft.given("time"):
             yield Problem(path, f"{span!r} of event time needs the field time, the name of the time column")
@@ -117,6 +122,9 @@ def columns_are_there(draft: Draft) -> Iterator[Problem]:
     named: list[tuple[Path, str]] = [((field,), draft.get(field)) for field in ("id", "time") if draft.get(field)]
     by = draft.get("by") or ()
     named += [(("by", place) if len(by) > 1 else ("by",), column) for place, column in enumerate(by)]
+    chunks = draft.get("chunks")
+    if isinstance(chunks, Chunks):
+        named += [(("chunks", field), getattr(chunks, field)) for field in ("source", "value")]
     for place, asked in draft.questions.items():
         named += [(("queries", place, *path), column) for path, column in asked.columns()]
     listed = ", ".join(known[:MOST_NAMES]) + (" ..." if len(known) > MOST_NAMES else "")

@@ -51,6 +51,8 @@ def _order(pipeline: Pipeline) -> str:
         order = f"by {pipeline.time}, with no wait for rows out of order"
     else:
         order = f"by {pipeline.time}, with {pipeline.lateness} for rows out of order"
+    if pipeline.chunks is not None:
+        order += f", put together every {pipeline.chunks.every} ({pipeline.chunks.combine})"
     kept = f"kept in {shown(pipeline.quarantine)}" if pipeline.quarantine else "left out"
     return f"{order}; rows that cannot be used are counted and {kept}"
 
