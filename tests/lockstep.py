@@ -21,7 +21,7 @@ ALGORITHMS = ("brute", "scan", "tsl", "tma", "sma", "reserve", *MORE, "auto")
 
 
 DOMINATING = ("brute", "bfa", "eva", "ada", "floor", "auto")  # the exact ones
-INCOMPLETE = ("tally", "sla", "eaa", "auto")
+INCOMPLETE = ("tally", "sla", "eaa")  # auto is tally
 
 
 def serves(algorithm: str, query: Query, window: Window) -> bool:

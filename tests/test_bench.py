@@ -16,12 +16,24 @@ import pytest
 from click.testing import CliRunner
 from sizes import COMPILED
 
-from topwatch.bench import measure, plain, runner, sigmod2006, tkde2011, tods2015, verdicts, workload
+from topwatch.bench import (
+    cikm2009,
+    incomplete,
+    measure,
+    plain,
+    runner,
+    sigmod2006,
+    tkde2011,
+    tods2015,
+    verdicts,
+    workload,
+)
 from topwatch.cli import cli
 
 SCRIPT = Path(sys.executable).with_name("topwatch")
 EXPERIMENTS = [experiment.name for experiment in sigmod2006.experiments(sigmod2006.SCALES["tiny"])]
 
+OBJECTS = [*(e.name for e in cikm2009.experiments(cikm2009.SCALES["tiny"])), "speed"]
 RIVALS = [experiment.name for experiment in tkde2011.experiments(tkde2011.SCALES["tiny"])]
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="measures machine code")
@@ -102,9 +114,20 @@ def test_dominating(tmp_path: Path) -> None:
             assert all(one["updates"] > 0 for one in part["runs"])
 
 
+def test_incomplete(tmp_path: Path) -> None:
+    done = run("cikm2009", "--scale", "tiny", "--only", "windows,flights,speed", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "flights were skipped" in done.stdout
+    written = json.loads((tmp_path / "cikm2009-tiny-windows.json").read_text())
+    assert all(0 < point["approx"] <= point["eaa"] <= point["setting"]["W"] for point in written["points"])
+    assert all(point["wrong"] == 0 for point in written["points"])
+    speed = json.loads((tmp_path / "cikm2009-tiny-speed.json").read_text())
+    assert [pace["name"] for pace in speed["points"]] == list(incomplete.RUNS)
+
+
 def test_list() -> None:
     lines = [f"sigmod2006: {', '.join(EXPERIMENTS)}", f"tods2015: {', '.join(tods2015.EXPERIMENTS)}"]
-    lines += [f"tkde2011: {', '.join(RIVALS)}", "spark: stream, start"]
+    lines += [f"tkde2011: {', '.join(RIVALS)}", f"cikm2009: {', '.join(OBJECTS)}", "spark: stream, start"]
     assert run("--list").stdout == "\n".join(lines) + "\n"
 
 

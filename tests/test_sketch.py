@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from topwatch.kernels.tally import Arrivals
+from topwatch.structures.appearances import Appearances
+from topwatch.structures.selfjoin import SelfJoin
 from topwatch.structures.sketch import SlidingSketch, appearance, shared
 
 SEEDS = 40
@@ -71,3 +74,59 @@ def test_what_three_sources_share(rng: np.random.Generator) -> None:
         sketch.add(mine, np.arange(1, mine.size + 1))
     assert abs(shared(sketches) - 3000) < 4 * np.sqrt(7) * sketches[0].error * 9000
     assert abs(appearance(sketches[0], sketches[1:]) - 1.0) < 0.5
+
+
+def test_probabilities_given_all_sources_that_have_seen_an_object(rng: np.random.Generator) -> None:
+    """Within four times the error that follows from those of the unions added up, for all seeds, sets and sources."""
+    for _ in range(10):
+        ids = ids_of(rng, 5000)
+        shares = rng.uniform(0.2, 0.9, 3)
+        common = rng.random(ids.size) < 0.4  # what makes sources dependent
+        seen = (rng.random((3, ids.size)) < shares[:, None]) | common
+        source, place = np.nonzero(seen)
+        order = rng.permutation(source.size)
+        rows = np.arange(1, order.size + 1)
+        arrivals = Arrivals(rows, ids[place[order]], source[order], np.zeros(order.size), np.ones(order.size, np.int64))
+        statistics = Appearances(3, 1024)
+        statistics.add(arrivals)
+        statistics._check()
+        table = statistics.table(head=1)
+        for given in range(1, 8):
+            among = np.logical_and.reduce([seen[s] for s in range(3) if given >> s & 1])
+            union = np.logical_or.reduce(seen).sum()
+            for s in range(3):
+                if not given >> s & 1:
+                    true = (seen[s] & among).sum() / among.sum()
+                    error = (
+                        np.sqrt(2 ** (given.bit_count() + 1) - 1) * statistics.sketches[0].error * union / among.sum()
+                    )
+                    assert abs(table[given, s] - true) < 4 * error
+        assert (table[0] == 1).all()
+
+
+def test_sets_that_are_too_rare_take_the_mean_of_smaller_ones() -> None:
+    statistics = Appearances(3, 256)
+    ids = np.arange(4000)
+    source = np.where(ids < 2000, 0, 1)  # no object is seen by both
+    statistics.add(Arrivals(ids + 1, ids, source, np.zeros(4000), np.ones(4000, np.int64)))
+    table = statistics.table(head=1)
+    assert table[0b011, 2] == pytest.approx((table[0b001, 2] + table[0b010, 2]) / 2)
+
+
+@pytest.mark.parametrize("times", [1, 3, 10])
+def test_self_joins(times: int, rng: np.random.Generator) -> None:
+    """The size within four times its error, for all seeds; how often a key comes, and blocks that have gone."""
+    for _ in range(20):
+        keys = rng.permutation(np.repeat(ids_of(rng, 600), times))
+        join = SelfJoin()
+        for start in range(0, keys.size, 250):
+            part = keys[start : start + 250]
+            join.add(part, np.arange(start + 1, start + part.size + 1))
+        join._check()
+        assert abs(join.size() / (600 * times**2) - 1) < 4 * join.error
+        assert abs(join.repeats() - times) <= 1 + 4 * join.error * times
+        join.add(np.full(40, 7), np.arange(keys.size + 1, keys.size + 41))
+        assert join.size(head=keys.size + 1) == 1600
+        assert join.repeats(head=keys.size + 1) == 40
+    assert SelfJoin().size() == 0
+    assert SelfJoin().repeats() == 1

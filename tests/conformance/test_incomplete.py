@@ -68,8 +68,8 @@ def make(rng: np.random.Generator, rows: int, objects: int, shape: str = "unifor
 @pytest.mark.parametrize("algorithm", INCOMPLETE)
 def test_pace(algorithm: str, kind: str, every: int | Seconds, rng: np.random.Generator, scale: Scale) -> None:
     """With restarts, and queries that come and go."""
-    size = scale.window
-    stream = make(rng, scale.rows, int(rng.choice([4, size // 3, 3 * size])), bursts=bool(rng.integers(2)))
+    size = scale.window // 3
+    stream = make(rng, 6 * size, int(rng.choice([4, size // 3, 3 * size])), bursts=bool(rng.integers(2)))
     queries = some(rng)
     if algorithm == "eaa":
         queries = [bounded(query, rng) for query in queries]
@@ -92,7 +92,7 @@ def test_pace(algorithm: str, kind: str, every: int | Seconds, rng: np.random.Ge
 @pytest.mark.parametrize("algorithm", INCOMPLETE)
 def test_starving(algorithm: str, window: int, rng: np.random.Generator, scale: Scale) -> None:
     """The best objects are the oldest, so that every expiry empties the answer; then each is better than the last."""
-    rows = scale.rows // 2
+    rows = scale.rows // 3
     value = np.concatenate([np.linspace(1.0, 0.0, rows // 2), np.linspace(0.0, 1.0, rows - rows // 2)])
     stream = {"id": np.arange(rows) // 2, "source": rng.choice(SOURCES, rows), "value": value}
     options = {"tally": {"slack": 1}, "sla": {"kmax": 3}, "eaa": {"slack": 1, "sweep": 1}}.get(algorithm, {})
@@ -107,7 +107,7 @@ def test_starving(algorithm: str, window: int, rng: np.random.Generator, scale: 
 def test_few_sources(algorithm: str, combine: str, rng: np.random.Generator, scale: Scale) -> None:
     """Most objects are complete, so that most instances are dominated; small answers, ties, objects that come again."""
     size = int(rng.integers(3, 40))
-    stream = make(rng, scale.rows, int(rng.choice([size // 2 + 1, 2 * size])))
+    stream = make(rng, scale.rows // 4, int(rng.choice([size // 2 + 1, 2 * size])))
     stream["value"] = np.abs(stream["value"])
     queries = [
         gather(f"{k} of {d}", k, sources=SOURCES[:d], combine=combine, bounds=((0.0, 1.5),) * d)
@@ -156,6 +156,7 @@ def test_latest_windows_are_refused() -> None:
         tw.Monitor(as_query(gather("q", 1, sources=SOURCES)), window=tw.latest())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", INCOMPLETE)
 def test_a_window_that_grows(algorithm: str, rng: np.random.Generator) -> None:
     """Rows of a time window get new slots while some have expired and no judgement has seen that yet."""
@@ -172,9 +173,9 @@ def test_a_window_that_grows(algorithm: str, rng: np.random.Generator) -> None:
 
 
 def test_sla_without_a_view(rng: np.random.Generator, scale: Scale) -> None:
-    stream = make(rng, scale.rows // 2, scale.window)
-    both = Lockstep(some(rng), Window("count", scale.window), 1, "sla", view=False)
-    for batch in streams.pieces(stream, streams.random_sizes(rng, scale.window)):
+    stream = make(rng, scale.rows // 5, 20)
+    both = Lockstep(some(rng), Window("count", 30), 1, "sla", view=False)
+    for batch in streams.pieces(stream, streams.random_sizes(rng, 30)):
         both.push(batch)
 
 

@@ -87,7 +87,7 @@ def test_what_makes_no_sense(spark: SparkSession) -> None:
         ({}, "df: expected a frame for each source"),
         (
             {"north": frame, "south": frame.drop("value")},
-            "the frame of 'south' has not the columns of the others: value",
+            "'south' has not the columns of the others: value",
         ),
         ({"north": frame.withColumn("source", frame.id)}, "the frame of 'north' has a column 'source'"),
     ):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.kernels.bests import ANSWERED, SIZE, TOUCHED, Bests, rate, refill, report, starved
-from topwatch.kernels.compile import ZERO, kernel, leaf, move
+from topwatch.kernels.compile import ZERO, inlined, kernel, leaf, move
 from topwatch.kernels.objects import (
     END,
     HEAD,
@@ -35,7 +35,7 @@ from topwatch.kernels.rows import Log, Step, with_room
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.kernels.tally import Arrivals
 
-RETAINED, PRUNED, REVIVED, SWEEPS, SWEPT, APART, REVIVES, MASK, TIMES = range(9)
+RETAINED, OBJECTS, PRUNED, REVIVED, SWEPT, APART, REVIVES, MASK, TIMES = range(9)
 LEAST_APART = 16  # rows between two walks
 SHARE_APART = 64  # of a window
 
@@ -46,6 +46,7 @@ class Instances(NamedTuple):
     current: Floats
     best: Floats  # of one that was given up: as it was then
     retained: Ints
+    alive: Ints  # by object: how many of its instances are retained
     seen: Ints  # by object: a bit for each source that has told of it while an instance of it was retained
     promise: Floats  # (sets of sources seen, sources): the most that a source is thought to say that has said nothing
     low: Floats  # room for what each source says
@@ -93,35 +94,55 @@ def _measure(o: Objects, e: Instances, number: int, row: int) -> float:
 
 
 @leaf
+def _score(o: Objects, e: Instances, number: int, row: int) -> None:
+    """Compute the scores of an instance; where they are no numbers, nothing is known of it."""
+    slot = row & (len(o.object) - 1)
+    current = _measure(o, e, number, row)
+    best = combined(o, e.high)
+    e.current[slot] = -np.inf if np.isnan(current) else current
+    e.best[slot] = np.inf if np.isnan(best) else best
+
+
+@leaf
 def _renew(o: Objects, e: Instances, number: int, new: int, source: int) -> None:
     """Bring an object's instances up to date with its new row, which is one itself."""
     mask = len(o.object) - 1
-    known = False
-    for s in range(len(o.factor)):
-        row = o.first[number, s]
-        while row != 0:
-            known = known or (row != new and e.retained[row & mask] != 0)
-            row = o.later[row & mask]
-    e.seen[number] = (e.seen[number] if known else ZERO) | (1 << source)
-    e.retained[new & mask] = 1
-    e.now[RETAINED] += 1
+    e.seen[number] = (e.seen[number] if e.alive[number] != 0 else ZERO) | (1 << source)
+    _retain(e, number, new & mask)
+    if e.alive[number] == 1 and e.now[REVIVES] == 0:
+        _score(o, e, number, new)
+        return
     for s in range(len(o.factor)):
         row = o.first[number, s]
         while row != 0:
             slot = row & mask
-            if e.retained[slot] != 0 or e.now[REVIVES] != 0:
-                current = _measure(o, e, number, row)
-                best = combined(o, e.high)
-                current = -np.inf if np.isnan(current) else current
-                best = np.inf if np.isnan(best) else best
-                if e.retained[slot] == 0 and best > e.best[slot]:
-                    e.retained[slot] = 1
-                    e.now[RETAINED] += 1
+            if e.retained[slot] != 0:
+                _score(o, e, number, row)
+            elif e.now[REVIVES] != 0:
+                before = e.best[slot]
+                _score(o, e, number, row)
+                if e.best[slot] > before:
+                    _retain(e, number, slot)
                     e.now[REVIVED] += 1
-                if e.retained[slot] != 0:
-                    e.current[slot] = current
-                    e.best[slot] = best
+                else:
+                    e.best[slot] = before
             row = o.later[slot]
+
+
+@inlined
+def _retain(e: Instances, number: int, slot: int) -> None:
+    e.retained[slot] = 1
+    e.now[RETAINED] += 1
+    e.now[OBJECTS] += int(e.alive[number] == 0)
+    e.alive[number] += 1
+
+
+@inlined
+def _give_up(e: Instances, number: int, slot: int) -> None:
+    e.retained[slot] = 0
+    e.now[RETAINED] -= 1
+    e.alive[number] -= 1
+    e.now[OBJECTS] -= int(e.alive[number] == 0)
 
 
 @leaf
@@ -129,6 +150,8 @@ def _standing(o: Objects, e: Instances, number: int) -> float:
     """Return the current score of an object's oldest retained instance; NaN where it has none."""
     mask = len(o.object) - 1
     oldest = ZERO
+    if e.alive[number] == 0:
+        return np.nan
     for s in range(len(o.factor)):
         row = o.first[number, s]
         while row != 0 and e.retained[row & mask] == 0:
@@ -173,15 +196,13 @@ def sweep(o: Objects, e: Instances) -> None:
         if e.retained[slot] == 0:
             continue
         if bar > e.best[slot]:
-            e.retained[slot] = 0
+            _give_up(e, o.object[slot], slot)
             gone += 1
         elif e.current[slot] > bar:
             size = _place(e, size, o.object[slot], e.current[slot])
             if size == len(e.top):
                 bar = e.top[size - 1]
-    e.now[RETAINED] -= gone
     e.now[PRUNED] += gone
-    e.now[SWEEPS] += 1
     e.now[SWEPT] = o.now[END]
 
 
@@ -190,11 +211,13 @@ def _let_go(o: Objects, b: Bests, e: Instances, head: int) -> None:
     while o.now[HEAD] < head:
         row = o.now[HEAD]
         slot = row & (len(o.object) - 1)
-        e.now[RETAINED] -= e.retained[slot]
-        e.retained[slot] = 0
+        if e.retained[slot] != 0:
+            _give_up(e, o.object[slot], slot)
         number = expire(o, row)
-        if number != NOBODY:
+        if number != NOBODY and (b.seated[number] != 0 or e.alive[number] != 0):
             rate(o, b, number, _standing(o, e, number))
+        elif number != NOBODY:
+            o.score[number] = np.nan
 
 
 @leaf

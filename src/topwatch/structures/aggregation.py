@@ -11,6 +11,7 @@ from topwatch.kernels.bests import SIZE, K
 from topwatch.kernels.eaa import (
     APART,
     MASK,
+    OBJECTS,
     PRUNED,
     RETAINED,
     REVIVED,
@@ -30,8 +31,10 @@ from topwatch.structures.cutting import cut_step
 from topwatch.structures.ledger import Ledger
 from topwatch.structures.selfjoin import SelfJoin
 
-AUDITS = 16  # that the estimated precision is a mean of; about one window
 LEAST = 64  # rows between two looks at the statistics
+LOOKS = 16  # in a window
+BETWEEN = 16  # looks from one audit to the next
+AUDITS = 8  # that the estimated precision is a mean of
 
 
 class Aggregation:
@@ -51,7 +54,7 @@ class Aggregation:
     def __init__(self, query: IncompleteTopK, apart: int | None, bitmaps: int | None = None) -> None:
         self._query, self._apart, self._bitmaps = query, apart, bitmaps
         self._audits: deque[tuple[int, int]] = deque(maxlen=AUDITS)
-        self._right = self._audited = 0
+        self._right = self._audited = self._looked = 0
         self._instances: Instances
         self._appearances: Appearances | None
         self._join: SelfJoin | None
@@ -67,6 +70,7 @@ class Aggregation:
             for name in ("current", "best", "retained"):
                 getattr(new, name)[rows & (slots - 1)] = getattr(old, name)[rows & (before - 1)]
             new.seen[:before] = old.seen
+            new.alive[:before] = old.alive
             new.promise[:] = old.promise
             new.now[:] = old.now
         else:
@@ -99,7 +103,7 @@ class Aggregation:
         while rows.ordinal.size and self._due <= rows.ordinal[-1]:
             place = self._due - int(rows.ordinal[0])
             places.append(place)
-            self._due += max(LEAST, (self._due - int(rows.head[place])) // AUDITS)
+            self._due += max(LEAST, (self._due - int(rows.head[place])) // LOOKS)
         return np.array(places, np.int64)
 
     def _add(self, rows: Arrivals) -> None:
@@ -115,7 +119,9 @@ class Aggregation:
             self._instances.now[TIMES] = self._join.repeats(head)
         if self._appearances is not None:
             self._instances.promise[:] = self._appearances.table(head)
-            self._audit(ledger)
+            self._looked += 1
+            if self._looked % BETWEEN == 1:
+                self._audit(ledger)
 
     def _audit(self, ledger: Ledger) -> None:
         objects, bests = ledger.objects, ledger.bests
@@ -147,6 +153,7 @@ class Aggregation:
         now = self._instances.now
         counts = {
             "kept": int(now[RETAINED]),
+            "objects_kept": int(now[OBJECTS]),
             "instances_pruned": int(now[PRUNED]),
             "instances_revived": int(now[REVIVED]),
         }
@@ -161,6 +168,9 @@ class Aggregation:
         assert slots.size == e.now[RETAINED]
         assert np.all(objects.object[slots] != NOBODY)
         assert np.all(e.current[slots] <= e.best[slots])
+        alive = np.bincount(objects.object[slots], minlength=e.alive.size)
+        assert np.array_equal(alive, e.alive)
+        assert np.count_nonzero(alive) == e.now[OBJECTS]
 
 
 def _new_instances(slots: int, sources: int, k: int, sets: int) -> Instances:
@@ -168,6 +178,7 @@ def _new_instances(slots: int, sources: int, k: int, sets: int) -> Instances:
         current=np.full(slots, -np.inf),
         best=np.full(slots, np.inf),
         retained=np.zeros(slots, np.int64),
+        alive=np.zeros(slots, np.int64),
         seen=np.zeros(slots, np.int64),
         promise=np.ones((sets, sources)),
         low=np.zeros(sources),

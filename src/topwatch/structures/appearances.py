@@ -10,7 +10,7 @@ import numpy as np
 
 from topwatch.kernels.scoring import Floats
 from topwatch.kernels.tally import Arrivals
-from topwatch.structures.sketch import SlidingSketch, estimate
+from topwatch.structures.sketch import SlidingSketch, add_rows, intersections, unions
 
 MOST = 10  # sources: there are 2^10 unions
 
@@ -29,12 +29,13 @@ class Appearances:
     def __init__(self, sources: int, bitmaps: int) -> None:
         assert sources <= MOST
         self.sketches = [SlidingSketch(bitmaps) for _ in range(sources)]
+        self._last = np.array([sketch.last for sketch in self.sketches])
+        for sketch, last in zip(self.sketches, self._last, strict=True):
+            sketch.last = last
 
     def add(self, rows: Arrivals) -> None:
         """Take in rows; those without a source do not count."""
-        for source, sketch in enumerate(self.sketches):
-            mine = rows.source == source
-            sketch.add(rows.id[mine], rows.ordinal[mine])
+        add_rows(self._last, rows.id, rows.source, rows.ordinal)
 
     def table(self, head: int) -> Floats:
         """Return Pr(a source tells of an object | the set of sources that have), for all sets as bits, and sources.
@@ -42,8 +43,9 @@ class Appearances:
         Where a set is too rare for its size to be told from the sketches' error, the mean over the sets with one source
         less stands for it. Of objects that no source has told of nothing is known: 1.
         """
-        among, error = self._shared(head)
         count = len(self.sketches)
+        sizes = unions(self._last, head)
+        among, error = intersections(sizes), sizes * self.sketches[0].error
         table = np.ones((1 << count, count))
         for seen in sorted(range(1, 1 << count), key=int.bit_count):
             members = [s for s in range(count) if seen >> s & 1]
@@ -56,21 +58,6 @@ class Appearances:
                     share = np.mean([table[seen & ~(1 << m), s] for m in members])
                 table[seen, s] = min(1.0, max(0.0, share))
         return table
-
-    def _shared(self, head: int) -> tuple[Floats, Floats]:
-        """Estimate for each set of sources how many objects all of them have told of, and the error of that."""
-        count = len(self.sketches)
-        shared = np.zeros(1 << count)
-        error = np.zeros(1 << count)
-        for some in range(1, 1 << count):
-            union = np.maximum.reduce([sketch.last for s, sketch in enumerate(self.sketches) if some >> s & 1])
-            size = estimate(union, head)
-            shared[some] = size if some.bit_count() % 2 else -size
-            error[some] = size * self.sketches[0].error
-        for s in range(count):
-            without = np.flatnonzero((np.arange(1 << count) >> s & 1) == 0)
-            shared[without | 1 << s] += shared[without]
-        return shared, error
 
     def _check(self) -> None:
         for sketch in self.sketches:

@@ -14,18 +14,13 @@ relative to the union: at most √3 times that of a count, and less where the tw
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from topwatch.kernels.scoring import Ints
-
-PHI = 0.77351
-KAPPA = 1.75
-BITS = 40
-FEW = 0.1  # from this share of empty bitmaps on, they are what is counted
+from topwatch.kernels.scoring import Floats, Ints
+from topwatch.kernels.sketch import BITS, count_unions, mark
 
 
 class SlidingSketch:
@@ -34,7 +29,7 @@ class SlidingSketch:
     Parameters
     ----------
     bitmaps : int
-        How many; a power of two. Memory: 320 B each.
+        How many; a power of two up to 2^20. Memory: 320 B each.
 
     Examples
     --------
@@ -47,7 +42,7 @@ class SlidingSketch:
     """
 
     def __init__(self, bitmaps: int = 256) -> None:
-        assert bitmaps > 0
+        assert 0 < bitmaps <= 1 << 20
         assert bitmaps & (bitmaps - 1) == 0
         self.last: Ints = np.zeros((bitmaps, BITS), np.int64)  # the row that last set each bit, 0 for none
 
@@ -58,41 +53,42 @@ class SlidingSketch:
 
     def add(self, ids: Ints, rows: Ints) -> None:
         """Take in rows with the numbers of their ids; O(1) each."""
-        hashed = mixed(ids)
-        bitmap = hashed & np.uint64(len(self.last) - 1)
-        rest = hashed >> np.uint64(len(self.last).bit_length() - 1)
-        lowest = rest & (~rest + np.uint64(1))
-        place = np.minimum(np.frexp(lowest.astype(np.float64))[1] - 1, BITS - 1)
-        place[rest == 0] = BITS - 1
-        np.maximum.at(self.last, (bitmap.astype(np.int64), place), rows)
+        add_rows(self.last[np.newaxis], ids, np.zeros(rows.size, np.int64), rows)
 
     def count(self, head: int = 1) -> float:
         """Estimate how many distinct ids the rows from ``head`` on have."""
-        return estimate(self.last, head)
+        return float(unions(self.last[np.newaxis], head)[1])
 
     def _check(self) -> None:
         assert self.last.min() >= 0
 
 
-def estimate(last: Ints, head: int) -> float:
-    """Estimate the distinct ids of a sketch, or of a union of some, given the first live row."""
-    unset = last < max(head, 1)
-    empty = np.count_nonzero(unset.all(axis=1)) / len(last)
-    if empty > FEW:
-        return float(-len(last) * math.log(empty))
-    lengths = np.where(unset.any(axis=1), unset.argmax(axis=1), BITS)
-    mean = float(lengths.mean())
-    return float(len(last) / PHI * (2.0**mean - 2.0 ** (-KAPPA * mean)))
+def add_rows(last: Ints, ids: Ints, sources: Ints, rows: Ints) -> None:
+    """Take rows into the sketches of their sources (sources, bitmaps, bits); those of source -1 do not count."""
+    mark(last, mixed(ids).view(np.int64) & np.int64((1 << 62) - 1), sources, rows)
+
+
+def unions(last: Ints, head: int) -> Floats:
+    """Estimate the distinct ids of each set of sources, as bits, in rows from ``head`` on."""
+    counts = np.zeros(1 << len(last))
+    count_unions(last, max(head, 1), counts)
+    return counts
+
+
+def intersections(counts: Floats) -> Floats:
+    """Turn the sizes of unions into what all sources of a set have in common, by inclusion and exclusion."""
+    sets = np.arange(counts.size)
+    shared = np.where(np.bitwise_count(sets) % 2 == 1, counts, -counts)
+    for s in range(counts.size.bit_length() - 1):
+        without = sets[(sets >> s & 1) == 0]
+        shared[without | 1 << s] += shared[without]
+    return shared
 
 
 def shared(sketches: Sequence[SlidingSketch], head: int = 1) -> float:
     """Estimate how many ids all of some sketches have in common: O(2^s) counts for s of them."""
-    total = 0.0
-    for size in range(1, len(sketches) + 1):
-        for some in itertools.combinations(sketches, size):
-            union = np.maximum.reduce([sketch.last for sketch in some])
-            total += (-1) ** (size + 1) * estimate(union, head)
-    return max(0.0, total)
+    found = intersections(unions(np.array([sketch.last for sketch in sketches]), head))
+    return max(0.0, float(found[-1]))
 
 
 def appearance(sketch: SlidingSketch, given: Sequence[SlidingSketch], head: int = 1) -> float:

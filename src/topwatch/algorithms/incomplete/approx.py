@@ -16,9 +16,9 @@ Errata and readings:
 - With several rows of one source the number that may still come is estimated by an AMS sketch (section 5), unless the
   query says it.
 
-How right it is: the window's rows are kept for other reasons (``eaa``), so every 16th part of a window the answer is
-compared with that of all rows. ``stats()`` counts the objects ``audited`` and those of them that the answer had
-(``audited_right``); the answer's note has the share over the last 16 times.
+How right it is: the window's rows are kept for other reasons (``eaa``), so once a window the answer is compared with
+that of all rows. ``stats()`` counts the objects ``audited`` and those of them that the answer had (``audited_right``);
+the answer's note has the share over the last 8 times.
 
 Cost: as ``eaa``, with 2^sources unions of sketches every 16th part of a window; at most 10 sources. Memory: as ``eaa``,
 and 320 B a bitmap and source.
