@@ -85,8 +85,13 @@ def native(column: Any) -> Any:
     """Return a pandas or polars column as NumPy or Arrow has it, without copying where that can be."""
     kind = type(column).__module__.partition(".")[0]
     if kind == "pandas":
-        dtype = column.dtype
-        return column.to_numpy() if isinstance(dtype, np.dtype) else column.array.__arrow_array__()
+        if isinstance(column.dtype, np.dtype):
+            return column.to_numpy()
+        if hasattr(column.array, "__arrow_array__"):
+            return column.array.__arrow_array__()
+        import pyarrow as pa
+
+        return pa.array(column, from_pandas=True)  # times with a zone
     if kind == "polars":
         column = column.to_arrow()
         kind = "pyarrow"

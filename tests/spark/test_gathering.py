@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import topwatch as tw
-from topwatch.spark.pipeline import PipelineError, parse
+from topwatch.errors import PipelineError
+from topwatch.spark.pipeline.reading import parse
 
 SOURCES = ["north", "south"]
 FILES, ROWS = 3, 80

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,7 +56,7 @@ class Experiment:
     title: str
     axis: str
     settings: tuple[Setting, ...]
-    table: dict[int, tuple[float, float, float, float]]
+    table: Mapping[int, tuple[float, float, float, float]]
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,10 @@ class Point:
     """What was found at a setting: the means over evaluations and seeds."""
 
     setting: Setting
-    eaa: float
+    eaa: float  # instances retained
     approx: float
+    eaa_objects: float  # objects that have one
+    approx_objects: float
     precision: float
     error: float
     told: float  # the precision that approx estimates itself
@@ -103,8 +105,10 @@ def evaluate(setting: Setting, scale: Scale, seed: int, folder: Path | None) -> 
             off = np.mean([abs(a.score - b) for a, b in zip(best, scores, strict=True)])
             stats = approx.stats()
             told = stats["audited_right"] / max(1, stats["audited"])
-            found.append((eaa.stats()["kept"], stats["kept"], right / len(best), off, told))
-    return Point(setting, *(float(part) for part in np.mean(found, axis=0)), wrong)
+            sizes = [counts[name] for name in ("kept", "objects_kept") for counts in (eaa.stats(), stats)]
+            found.append([*map(float, sizes), right / len(best), float(off), told])
+    kept, approx_kept, objects, approx_objects, precision, error, told = np.mean(found, axis=0).tolist()
+    return Point(setting, kept, approx_kept, objects, approx_objects, precision, error, told, wrong)
 
 
 def _pieces(first: int, step: int, count: int, rows: int) -> Iterator[tuple[int, int]]:
@@ -231,7 +235,12 @@ def run(
         stem = out / f"cikm2009-{scale}-{experiment.name}"
         _write(stem, experiment.title, scale, seed, [asdict(point) for point in points], found)
         if experiment.name == "windows":
-            incomplete_plots.draw(stem.with_suffix(".png"), points)
+            sizes = {
+                "sla (all rows)": [float(point.setting.W) for point in points],
+                "eaa": [point.eaa for point in points],
+                "approx": [point.approx for point in points],
+            }
+            incomplete_plots.draw(stem.with_suffix(".png"), [point.setting for point in points], sizes)
     if not only or SPEED in only:
         with progress("cikm2009 speed", 1) as advance:
             paces, same = race(size, seed)
@@ -263,16 +272,19 @@ def _sizes(experiment: Experiment, points: Sequence[Point]) -> Table:
     table = Table(
         title=f"{experiment.title}\n{fixed}; the paper's in brackets", title_justify="left", box=box.SIMPLE_HEAD
     )
-    headings = (experiment.axis, "W", "eaa", "approx", "precision", "error", "as approx tells")
+    headings = (experiment.axis, "W", "eaa", "approx", "eaa, objects", "approx, objects", "precision", "error", "told")
     for heading in headings if experiment.axis != "W" else headings[1:]:
         table.add_column(heading, justify="right")
     for point in points:
         value = getattr(point.setting, experiment.axis)
         paper = experiment.table.get(value)
-        shown = (f"{point.eaa:,.1f}", f"{point.approx:,.1f}", f"{point.precision:.3f}", f"{point.error:.4f}")
+        shown = (
+            f"{point.eaa_objects:,.1f}", f"{point.approx_objects:,.1f}", f"{point.precision:.3f}", f"{point.error:.4f}"
+        )  # fmt: skip
         beside = [f"{ours} ({theirs:g})" for ours, theirs in zip(shown, paper, strict=True)] if paper else list(shown)
         first = [] if experiment.axis == "W" else [f"{value:g}"]
-        table.add_row(*first, f"{point.setting.W:,}", *beside, f"{point.told:.2f}")
+        instances = f"{point.eaa:,.1f}", f"{point.approx:,.1f}"
+        table.add_row(*first, f"{point.setting.W:,}", *instances, *beside, f"{point.told:.2f}")
     return table
 
 

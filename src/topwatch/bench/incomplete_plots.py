@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from topwatch.bench import machine
 from topwatch.bench.cikm2009 import Setting
 from topwatch.bench.plots import STYLES
 
 
-class Sized(Protocol):
-    """What is shown of a point."""
-
-    setting: Setting
-    eaa: float
-    approx: float
-
-
-def draw(path: Path, points: Sequence[Sized]) -> bool:
+def draw(path: Path, settings: Sequence[Setting], curves: Mapping[str, Sequence[float]]) -> bool:
     """Write a PNG; return False where matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         return False
-    windows = [point.setting.W for point in points]
-    curves = {
-        "sla (all rows)": [float(window) for window in windows],
-        "eaa": [point.eaa for point in points],
-        "approx": [point.approx for point in points],
-    }
+    windows = [setting.W for setting in settings]
     figure = Figure(figsize=(7, 4.4), layout="constrained")
     axes = figure.subplots()
     for (name, values), (colour, marker) in zip(curves.items(), STYLES, strict=False):
@@ -40,7 +26,7 @@ def draw(path: Path, points: Sequence[Sized]) -> bool:
     axes.grid(True, color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-    s = points[0].setting
+    s = settings[0]
     figure.suptitle("CIKM'09: retained rows and instances", fontsize=12)
     figure.supxlabel(
         f"{s.streams} streams, k={s.k}, ξ={s.xi:g}, C={s.C}\n{machine.legend()}", fontsize=7, color="#444444"

@@ -216,7 +216,7 @@ def begin(
     if pipeline.chunks is not None and pipeline.time is not None:
         parts = {part: getattr(pipeline.chunks, part) for part in ("every", "source", "value", "combine")}
         rows = chunks(rows, time=pipeline.time, id=pipeline.id, by=pipeline.by, **parts)
-        order = [pipeline.id, pipeline.chunks.source]
+        order = (pipeline.id, pipeline.chunks.source)
     bad = pipeline.quarantine
     checkpoint = f"{pipeline.checkpoint}/changes" if pipeline.checkpoint is not None else None
     kept = partitions_of(checkpoint) if checkpoint is not None else None

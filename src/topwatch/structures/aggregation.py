@@ -92,7 +92,7 @@ class Aggregation:
         for start, stop, part, due in cut_step(step, rows.ordinal.size, self._looks(rows)):
             if due:
                 self._look(ledger, int(rows.head[start]))
-            piece = rows._make(column[start:stop] for column in rows)
+            piece = Arrivals._make(column[start:stop] for column in rows)
             log = drive_eaa(ledger.objects, ledger.bests, self._instances, piece, part, place, log)
             self._add(piece)
         return log
