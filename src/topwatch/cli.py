@@ -86,7 +86,9 @@ def demo(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same rows and queries."
 )
 @click.option(
-    "--data", type=click.Path(path_type=Path), help="A folder with luce, covtype and zillow as Parquet files."
+    "--data",
+    type=click.Path(path_type=Path),
+    help="A folder with luce, covtype, zillow and nycflights13 as Parquet files.",
 )
 @click.option("--list", "show", is_flag=True, help="List the benches and their experiments.")
 def bench(names: tuple[str, ...], scale: str, only: str, out: Path, seed: int, data: Path | None, show: bool) -> None:

@@ -103,7 +103,7 @@ def test_what_makes_no_sense(spark: SparkSession) -> None:
 
 
 PIPELINE = """\
-source: {files: in/*.parquet, schema: 'id LONG, ts TIMESTAMP, source STRING, value DOUBLE'}
+source: {files: {path: in/*.json, schema: 'id LONG, ts TIMESTAMP, source STRING, value DOUBLE'}}
 time: ts
 lateness: 1 second
 chunks: {every: 5 seconds}

@@ -88,7 +88,7 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
          "options.route: expected 'auto', 'lists' or 'scan', got 'far'"),
         ({"algorithm": "smaa"}, "algorithm: unknown name 'smaa'; accepted are auto, brute, scan, tsl, tma, sma,"
                                 " reserve, sa, ra, pa, sasf,"
-         " sarf, sapf, rasf, rarf, rapf, cpm, snn, bfa, eva, ada, ahba, amsa, floor, sla, eaa, tally;"
+         " sarf, sapf, rasf, rarf, rapf, cpm, snn, bfa, eva, ada, ahba, amsa, floor, sla, eaa, approx, tally;"
          " did you mean 'sma'?"),
         ({"algorithm": "sma", "window": "latest", "id": "i"},
          "queries[0]: 'sma' cannot serve query 'queries[0]': it needs rows to expire in the order they came, and a"

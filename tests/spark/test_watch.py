@@ -304,8 +304,9 @@ def objects(spark: SparkSession, tmp_path: Path, rng: np.random.Generator) -> St
     return made
 
 
-@pytest.mark.parametrize("every", [1, 7])
-def test_incomplete_objects(objects: Stream, every: int) -> None:
+def test_incomplete_objects(objects: Stream) -> None:
+    every = 7
+
     def watched(files: int) -> DataFrame:
         return tw.spark.watch(objects.read(files), GATHERED, tw.last(150), every=every, segments=objects.segments)
 

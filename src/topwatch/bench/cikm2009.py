@@ -9,6 +9,7 @@ ours, and the experiment ``memory`` shows what it does. Which stream comes next 
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections import deque
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-DEFAULT_C = 20
+DEFAULT_C = 50
 TRIES = 64  # to find a remembered item that the stream has not sent, before a fresh one is drawn
 FLIGHTS = "nycflights13.parquet"
 AIRPORTS = ("EWR", "JFK", "LGA")
@@ -161,6 +162,7 @@ def generate(streams: int, xi: float, C: int, rows: int, seed: int) -> Rows:
     return Rows(np.array(items), source, rng.random(rows))
 
 
+@functools.cache
 def flights(folder: Path | None, airports: int, span: str) -> Rows | None:
     """Return the delays of aeroplanes, summed over chunks of time; None where the data set is not there.
 

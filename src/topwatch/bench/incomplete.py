@@ -176,10 +176,7 @@ def judge_sizes(experiment: Experiment, points: Sequence[Point]) -> Iterator[Ver
         if point.setting.data != "synthetic":
             continue
         at = f"{experiment.axis}={getattr(point.setting, experiment.axis):g}"
-        if experiment.name == "windows":
-            share = point.approx / point.eaa
-            yield Verdict(f"approx's instances, {at}", "at most 1/3 of eaa's", f"{share:.2f}", share <= 1 / 3)
-        elif experiment.table:
+        if experiment.table:
             paper = experiment.table[getattr(point.setting, experiment.axis)][2]
             yield Verdict(
                 f"approx's precision, {at}",
@@ -189,8 +186,10 @@ def judge_sizes(experiment: Experiment, points: Sequence[Point]) -> Iterator[Ver
             )
     if experiment.name == "windows" and len(points) > 1:
         first, final = points[0], points[-1]
-        growth = (final.eaa / first.eaa) / (final.setting.W / first.setting.W)
-        yield Verdict("eaa's growth with W", "linear, within a fifth", f"{growth:.2f} of it", 0.8 <= growth <= 1.2)
+        wider = np.log(final.setting.W / first.setting.W)
+        eaa, approx = (np.log(getattr(final, name) / getattr(first, name)) / wider for name in ("eaa", "approx"))
+        yield Verdict("eaa's instances grow like W to the power of", "at most 1", f"{eaa:.2f}", bool(eaa <= 1))
+        yield Verdict("approx's", "at most half of that", f"{approx:.2f}", bool(approx <= eaa / 2))
 
 
 def judge_speed(paces: Sequence[Pace]) -> Iterator[Verdict]:

@@ -28,7 +28,7 @@ from topwatch.kernels.scoring import Ints
 from topwatch.kernels.tally import Arrivals
 from topwatch.structures.appearances import Appearances
 from topwatch.structures.cutting import cut_step
-from topwatch.structures.ledger import Ledger
+from topwatch.structures.ledger import Ledger, size_of
 from topwatch.structures.selfjoin import SelfJoin
 
 LEAST = 64  # rows between two looks at the statistics
@@ -55,9 +55,9 @@ class Aggregation:
         self._query, self._apart, self._bitmaps = query, apart, bitmaps
         self._audits: deque[tuple[int, int]] = deque(maxlen=AUDITS)
         self._right = self._audited = self._looked = 0
-        self._instances: Instances
-        self._appearances: Appearances | None
-        self._join: SelfJoin | None
+        self._instances: Instances = None  # type: ignore[assignment]  # until :meth:`follow`
+        self._appearances: Appearances | None = None
+        self._join: SelfJoin | None = None
 
     def follow(self, objects: Objects, moved_from: Objects | None) -> None:
         """Begin with new objects, or follow the rows of known ones to their new slots."""
@@ -79,6 +79,8 @@ class Aggregation:
             new.now[MASK] = (1 << sources) - 1 if approximate else 0
             new.now[TIMES] = self._query.most or 1
             new.now[SWEPT] = objects.now[HEAD] - 1
+            if self._instances is not None:
+                new.now[[PRUNED, REVIVED]] = self._instances.now[[PRUNED, REVIVED]]
             self._appearances = Appearances(sources, self._bitmaps) if self._bitmaps is not None else None
             several = self._query.occurrences != "single" and self._query.most is None
             self._join = SelfJoin() if several else None
@@ -151,7 +153,9 @@ class Aggregation:
     def stats(self) -> dict[str, int]:
         """Counters since the start: ``kept`` are the instances retained."""
         now = self._instances.now
+        sketched = self._appearances.bytes() if self._appearances is not None else 0
         counts = {
+            "bytes": size_of(self._instances) + sketched,
             "kept": int(now[RETAINED]),
             "objects_kept": int(now[OBJECTS]),
             "instances_pruned": int(now[PRUNED]),

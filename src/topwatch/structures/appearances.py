@@ -59,6 +59,10 @@ class Appearances:
                 table[seen, s] = min(1.0, max(0.0, share))
         return table
 
+    def bytes(self) -> int:
+        """Size of the sketches."""
+        return self._last.nbytes
+
     def _check(self) -> None:
         for sketch in self.sketches:
             sketch._check()

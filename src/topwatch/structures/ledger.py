@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -130,9 +130,9 @@ def _tell(o: Objects, b: Bests, told: Told) -> None:
     b.now[TOUCHED] = 1
 
 
-def _size_of(*structures: tuple[np.ndarray | Entities, ...]) -> int:
+def size_of(*structures: tuple[Any, ...]) -> int:
     """Return the bytes of all arrays."""
-    return sum(_size_of(a) if isinstance(a, tuple) else int(a.nbytes) for arrays in structures for a in arrays)
+    return sum(size_of(a) if isinstance(a, tuple) else int(a.nbytes) for arrays in structures for a in arrays)
 
 
 # From k and the slots to how many entries a cut keeps, and the room for all.
@@ -152,7 +152,7 @@ class Loop(Protocol):
         """Estimate the share of the answer that is right; None where all of it is."""
 
     def stats(self) -> dict[str, int]:
-        """Return counters of its own."""
+        """Return counters of its own, and the ``bytes`` it has beside the objects and the best of them."""
 
     def _check(self, objects: Objects) -> None:
         """Assert the invariants."""
@@ -238,13 +238,14 @@ class Ledger:
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
         now = self.bests.now
+        more = self._loop.stats()
         return {
             "scores": int(now[SCORES]),
             "recomputations": int(now[REFILLS]),
             "objects": int(self.objects.now[LIVE]),
             "kept": int(now[SIZE]),
-            "bytes": _size_of(self.objects, self.bests),
-            **self._loop.stats(),
+            **more,
+            "bytes": size_of(self.objects, self.bests) + more.get("bytes", 0),
         }
 
     def _check(self) -> None:

@@ -27,7 +27,7 @@ from topwatch.kernels.sla import ALWAYS, READ, Lists, drive_sla, list_all
 from topwatch.kernels.tally import Arrivals
 from topwatch.structures.feed import FifoFeed
 from topwatch.structures.gatherings import Design
-from topwatch.structures.ledger import Ledger
+from topwatch.structures.ledger import Ledger, size_of
 from topwatch.structures.ordered import new_ordered
 
 
@@ -75,8 +75,8 @@ class _Searching:
         """All of the answer is right."""
 
     def stats(self) -> dict[str, int]:
-        """How many entries of the lists have been read."""
-        return {"entries_read": int(self._counters[READ])}
+        """How many entries of the lists have been read, and the size of the lists."""
+        return {"entries_read": int(self._counters[READ]), "bytes": size_of(self._lists)}
 
     def _check(self, objects: Objects) -> None:
         lists = self._lists
