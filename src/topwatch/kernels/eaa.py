@@ -36,6 +36,7 @@ from topwatch.kernels.scoring import Floats, Ints
 from topwatch.kernels.tally import Arrivals
 
 RETAINED, OBJECTS, PRUNED, REVIVED, SWEPT, APART, REVIVES, MASK, TIMES = range(9)
+BLOCK = 64  # slots that a walk can pass over at once
 LEAST_APART = 16  # rows between two walks
 SHARE_APART = 64  # of a window
 
@@ -46,6 +47,7 @@ class Instances(NamedTuple):
     current: Floats
     best: Floats  # of one that was given up: as it was then
     retained: Ints
+    dense: Ints  # by block of slots: how many of them have a retained instance
     alive: Ints  # by object: how many of its instances are retained
     seen: Ints  # by object: a bit for each source that has told of it while an instance of it was retained
     promise: Floats  # (sets of sources seen, sources): the most that a source is thought to say that has said nothing
@@ -132,6 +134,7 @@ def _renew(o: Objects, e: Instances, number: int, new: int, source: int) -> None
 @inlined
 def _retain(e: Instances, number: int, slot: int) -> None:
     e.retained[slot] = 1
+    e.dense[slot // BLOCK] += 1
     e.now[RETAINED] += 1
     e.now[OBJECTS] += int(e.alive[number] == 0)
     e.alive[number] += 1
@@ -140,6 +143,7 @@ def _retain(e: Instances, number: int, slot: int) -> None:
 @inlined
 def _give_up(e: Instances, number: int, slot: int) -> None:
     e.retained[slot] = 0
+    e.dense[slot // BLOCK] -= 1
     e.now[RETAINED] -= 1
     e.alive[number] -= 1
     e.now[OBJECTS] -= int(e.alive[number] == 0)
@@ -191,8 +195,13 @@ def sweep(o: Objects, e: Instances) -> None:
     size = ZERO
     bar = -np.inf  # S: the k-th best score that the rows after this one make
     gone = 0
-    for row in range(o.now[END], o.now[HEAD] - 1, -1):
+    row = o.now[END] + 1
+    while row > o.now[HEAD]:
+        row -= 1
         slot = row & mask
+        if e.dense[slot // BLOCK] == 0:
+            row -= slot % BLOCK
+            continue
         if e.retained[slot] == 0:
             continue
         if bar > e.best[slot]:

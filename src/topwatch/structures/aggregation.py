@@ -10,6 +10,7 @@ from topwatch.incomplete import IncompleteTopK
 from topwatch.kernels.bests import SIZE, K
 from topwatch.kernels.eaa import (
     APART,
+    BLOCK,
     MASK,
     OBJECTS,
     PRUNED,
@@ -32,8 +33,8 @@ from topwatch.structures.ledger import Ledger, size_of
 from topwatch.structures.selfjoin import SelfJoin
 
 LEAST = 64  # rows between two looks at the statistics
-LOOKS = 16  # in a window
-BETWEEN = 16  # looks from one audit to the next
+LOOKS = 4  # in a window
+BETWEEN = 4  # looks from one audit to the next
 AUDITS = 8  # that the estimated precision is a mean of
 
 
@@ -69,6 +70,7 @@ class Aggregation:
             rows = np.arange(objects.now[HEAD], objects.now[END] + 1)
             for name in ("current", "best", "retained"):
                 getattr(new, name)[rows & (slots - 1)] = getattr(old, name)[rows & (before - 1)]
+            np.add.at(new.dense, np.flatnonzero(new.retained) // BLOCK, 1)
             new.seen[:before] = old.seen
             new.alive[:before] = old.alive
             new.promise[:] = old.promise
@@ -172,6 +174,8 @@ class Aggregation:
         assert slots.size == e.now[RETAINED]
         assert np.all(objects.object[slots] != NOBODY)
         assert np.all(e.current[slots] <= e.best[slots])
+        dense = np.bincount(np.flatnonzero(e.retained) // BLOCK, minlength=e.dense.size)
+        assert np.array_equal(dense, e.dense)
         alive = np.bincount(objects.object[slots], minlength=e.alive.size)
         assert np.array_equal(alive, e.alive)
         assert np.count_nonzero(alive) == e.now[OBJECTS]
@@ -182,6 +186,7 @@ def _new_instances(slots: int, sources: int, k: int, sets: int) -> Instances:
         current=np.full(slots, -np.inf),
         best=np.full(slots, np.inf),
         retained=np.zeros(slots, np.int64),
+        dense=np.zeros(slots // BLOCK + 1, np.int64),
         alive=np.zeros(slots, np.int64),
         seen=np.zeros(slots, np.int64),
         promise=np.ones((sets, sources)),

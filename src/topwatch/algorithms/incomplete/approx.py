@@ -11,7 +11,7 @@ Errata and readings:
 - An object's score is that of its oldest *retained* instance. Scores of the answer are therefore never above the true
   ones, and may be below.
 - An object of which nothing is retained is new when it comes again: nothing is known of what it was seen in.
-- Estimates are taken every 16th part of a window, and an instance's best score is computed when a row of its object
+- Estimates are taken every quarter of a window, and an instance's best score is computed when a row of its object
   comes.
 - With several rows of one source the number that may still come is estimated by an AMS sketch (section 5), unless the
   query says it.
@@ -20,7 +20,7 @@ How right it is: the window's rows are kept for other reasons (``eaa``), so once
 that of all rows. ``stats()`` counts the objects ``audited`` and those of them that the answer had (``audited_right``);
 the answer's note has the share over the last 8 times.
 
-Cost: as ``eaa``, with 2^sources unions of sketches every 16th part of a window; at most 10 sources. Memory: as ``eaa``,
+Cost: as ``eaa``, with 2^sources unions of sketches every quarter of a window; at most 10 sources. Memory: as ``eaa``,
 and 320 B a bitmap and source.
 """
 
