@@ -149,7 +149,7 @@ def race(scale: Scale, seed: int) -> tuple[list[Pace], bool]:
     """Let the algorithms take turns; return how fast they were, and whether the exact ones agreed."""
     setting = scale.speed
     warm = 2 * setting.W
-    rows = cikm2009.generate(setting.streams, setting.xi, setting.C, warm + 5 * max(setting.W, PUSH), seed)
+    rows = cikm2009.generate(setting.streams, setting.xi, setting.C, warm + 5 * setting.W + 2 * PUSH, seed)
     filled = start(setting, "tally")
     filled.push(rows.batch(0, warm))
     courses = {name: _Course(filled.snapshot(), *run, warm) for name, run in RUNS.items()}
@@ -266,7 +266,9 @@ def _told(screen: Console, found: list[Verdict]) -> list[Verdict]:
 def _sizes(experiment: Experiment, points: Sequence[Point]) -> Table:
     s = points[0].setting
     fixed = ", ".join(
-        f"{name}={getattr(s, name):g}" for name in ("streams", "W", "k", "xi", "C") if name != experiment.axis
+        f"{name}={getattr(s, name):g}"
+        for name in ("streams", "W", "k", *(("xi", "C") if s.data == "synthetic" else ()))
+        if name != experiment.axis
     )
     table = Table(
         title=f"{experiment.title}\n{fixed}; the paper's in brackets", title_justify="left", box=box.SIMPLE_HEAD

@@ -21,6 +21,10 @@ def draw(path: Path, settings: Sequence[Setting], curves: Mapping[str, Sequence[
     axes = figure.subplots()
     for (name, values), (colour, marker) in zip(curves.items(), STYLES, strict=False):
         axes.plot(windows, values, color=colour, marker=marker, markersize=5, linewidth=1.4, label=name)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(windows, [f"{window:,}" for window in windows])
+    axes.minorticks_off()
     axes.set_xlabel("window W, rows")
     axes.set_ylabel("retained")
     axes.grid(True, color="#dddddd", linewidth=0.6)
