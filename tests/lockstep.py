@@ -178,6 +178,11 @@ class Lockstep:
         for name in self.oracle.queries:
             answer = [(plain(entry.id), float(entry.score)) for entry in self.monitor.answer(name)]
             expect_equal(answer, [(plain(i), s) for i, s in self.oracle.answer(name)], f"{what}: answer of {name}")
+            if name in self.oracle.parts:
+                told = {plain(id): sources for id, sources in self.oracle.parts[name].told.items()}
+                for entry in self.monitor.answer(name):
+                    assert entry.sources == told[plain(entry.id)], f"{what}: sources of {entry.id}"
+                    assert entry.best >= entry.score, f"{what}: the best score of {entry.id}"
             units = Counter(self.unit(name, id, score) for id, score in answer)
             assert self.emit == "first" or +self.replayed[name] == units, (
                 f"{what}: changes replayed are not the answer of {name}"

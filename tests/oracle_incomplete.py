@@ -38,6 +38,7 @@ class Parts:
     def __init__(self, query: Incomplete, first: int) -> None:
         self.query, self.first = query, first
         self.rows: list[Part | None] = []
+        self.told: dict[Any, tuple[Any, ...]] = {}  # by id: the sources that have a live row, at the last judgement
         self.learnt = [[(0.0, 0.0)] * len(query.sources)]  # bounds before the first row, and after each
         self.unknown = self.outside = self.duplicates = 0
 
@@ -86,6 +87,10 @@ class Parts:
                     value = (value - low) / (high - low) if high > low else 0.0
                 values.setdefault(part.id, [[] for _ in self.query.sources])[part.source].append(value)
                 newest[part.id] = ordinal
+        self.told = {
+            id: tuple(source for source, said in zip(self.query.sources, parts, strict=True) if said)
+            for id, parts in values.items()
+        }
         scored = [(newest[id], id, self._score(parts)) for id, parts in values.items()]
         return sorted((line for line in scored if not math.isnan(line[2])), key=lambda line: (-line[2], -line[0]))
 

@@ -15,7 +15,7 @@ from topwatch.scoring import Score, finite_number
 COMBINES = ("sum", "max", "mean")
 OCCURRENCES = ("single", "sum", "max")
 LEARN = "learn"
-MOST_SOURCES = 64
+MOST_SOURCES = 62  # one bit each
 
 
 @dataclass(frozen=True)

@@ -234,7 +234,6 @@ def _take(o: Objects, b: Bests, e: Instances, rows: Arrivals, start: int, stop: 
     for r in range(start, stop):
         _let_go(o, b, e, rows.head[r])
         new = rows.ordinal[r]
-        e.retained[new & (len(o.object) - 1)] = 0
         number = arrive(o, new, rows.id[r], rows.source[r], rows.value[r])
         if number != NOBODY:
             _renew(o, e, number, new, rows.source[r])
