@@ -29,9 +29,9 @@ def rows(rng: np.random.Generator) -> pd.DataFrame:
     return pd.DataFrame({**made, "source": rng.choice(SOURCES, count)})
 
 
-def stream(spark: SparkSession, folder: Path, rows: pd.DataFrame) -> DataFrame:
+def stream(spark: SparkSession, folder: Path, rows: pd.DataFrame, size: int = ROWS) -> DataFrame:
     folder.mkdir()
-    for number, part in rows.groupby(rows.index // ROWS):
+    for number, part in rows.groupby(rows.index // size):
         path = folder / f"{number}.parquet"
         part.astype({"ts": "datetime64[us, UTC]"}).to_parquet(path, index=False)
         os.utime(path, (1_000_000_000 + number,) * 2)
@@ -53,9 +53,8 @@ def told(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
 
 def test_a_stream_for_each_source(spark: SparkSession, rows: pd.DataFrame, tmp_path: Path) -> None:
     rows["ts"] += pd.to_timedelta(np.arange(len(rows)), unit="us")  # one order for all
-    frames = {
-        name: stream(spark, tmp_path / name, rows[rows.source == name].drop(columns="source")) for name in SOURCES
-    }
+    parts = {name: rows[rows.source == name].drop(columns="source") for name in SOURCES}
+    frames = {name: stream(spark, tmp_path / name, part, len(rows) // 2) for name, part in parts.items()}
     out = tw.spark.watch(frames, QUERY, tw.last("20 seconds"), time="ts")
     assert run(out, tmp_path) == told(rows)
 
