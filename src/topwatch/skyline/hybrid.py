@@ -1,0 +1,154 @@
+"""Hybrid: calm records have filters, restless ones are sampled. The answers are those of Sampling.
+
+Zhang et al., SIGMOD 2009, section 6 and Algorithm 7. Records in filter mode (FM) or mixed mode (MM) have filters that
+are kept right among themselves at every timestamp; those in MM, the skyline among them, and those in sampling mode (SM)
+speak at sampled timestamps. A record in FM is dominated by one in MM, so that the skyline of a sampled snapshot is that
+of the records in MM and SM (Lemma 6.1).
+
+Readings of what the paper leaves open:
+
+* FM to SM: messages per timestamp since the record got into FM, counted when as many timestamps have passed as lie
+  between two samples on average, are more than 2 R. MM to SM by the same rule: where most records are in the skyline
+  they would all stay in MM else, and the paper says that most are then in SM.
+* SM to FM: the virtual filter is tried against the filters that are in force. It has held for two samples when the
+  record stayed in it and it is still robust among the filters.
+* A record that leaves the skyline of its own without being contacted stays in MM until it is; nothing is sent for it.
+
+Cost: that of Filter over the records in FM and MM, and a skyline computed anew at sampled timestamps.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from topwatch.kernels import filters
+from topwatch.kernels.scoring import Floats, Ints
+from topwatch.skyline.filter import FilterMethod
+from topwatch.skyline.records import NONE, Outcome, Settings
+from topwatch.skyline.speaking import FILTER, MIXED, SAMPLE
+
+FACTOR = 2.0  # of the sampling rate: more messages than that, and a record is sampled
+STEADY = 2  # samples for which the virtual filter has to hold
+MOST_RETURNS = 64  # of records into the skyline of the filters at one timestamp: each is compared with those before
+
+
+class Hybrid(FilterMethod):
+    """The server of the hybrid method."""
+
+    BY_SLOT = (*FilterMethod.BY_SLOT, "since", "messages", "held", "sample")
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.since: Ints = np.zeros(0, np.int64)  # when it got into FM
+        self.messages: Ints = np.zeros(0, np.int64)  # because of its filter, since then
+        self.held: Ints = np.zeros(0, np.int64)  # samples for which the virtual filter has held; -1 without one
+        self.sample: Ints = np.zeros(0, np.int64)  # when it last told its values as a sample
+
+    def report(self, slots: Ints, values: Floats) -> None:
+        """Take the values of records that joined, left their filter or are sampled."""
+        self._grow(int(slots.max(initial=-1)) + 1)
+        inside = ((self.low[slots] <= values) & (values <= self.high[slots])).all(axis=1) & self.alive[slots]
+        only_sampled = (self.mode[slots] == SAMPLE) | ((self.mode[slots] == MIXED) & inside)
+        self._sampled(slots[only_sampled], values[only_sampled])
+        others = slots[~only_sampled]
+        self.messages[others] += 2
+        new = others[~self.met[others]]
+        self.since[new], self.messages[new] = self.tick, 0
+        super().report(others, values[~only_sampled])
+
+    def answer(self, slots: Ints, values: Floats) -> None:
+        """Take the values of records that were asked."""
+        self.messages[slots] += 3
+        super().answer(slots, values)
+
+    def questions(self) -> Ints:
+        """Return who must be asked; a record that has told its values as a sample need not be."""
+        asked = super().questions()
+        while asked.size:
+            told = asked[self.sample[asked] == self.tick]
+            if told.size == 0:
+                return asked
+            FilterMethod.answer(self, told, self.point[told])
+            rest = asked[self.sample[asked] != self.tick]
+            asked = rest if rest.size else super().questions()
+        if self.settings.is_sampled(self.tick):
+            front = self._settled()
+            return np.compress(~self.known[front] & (self.sample[front] != self.tick), front)
+        return NONE
+
+    def finish(self) -> Outcome:
+        """End the timestamp."""
+        front = self._settled()
+        self._make_filters(front)
+        fresh = self.known & self._members()
+        self.mode[fresh] = FILTER
+        self.mode[fresh & self.in_skyline] = MIXED
+        skyline = None
+        returned = NONE
+        if self.settings.is_sampled(self.tick):
+            sampled = np.flatnonzero(self.alive & (self.mode == SAMPLE))
+            skyline = self._skyline(np.sort(np.concatenate([front, sampled])))
+            returned = self._return(front, sampled)
+        joined = np.unique(self._joiners())
+        restless = self._restless(returned)
+        self.mode[restless] = SAMPLE
+        self.in_skyline[restless] = False
+        self.held[restless] = -1
+        filtered = np.setdiff1d(np.flatnonzero(fresh | self._unranked), restless)
+        return Outcome(skyline, np.union1d(filtered, returned), np.union1d(joined, restless))
+
+    def _members(self) -> np.ndarray:
+        members: np.ndarray = self.alive & (self.mode != SAMPLE)
+        return members
+
+    def _sampled(self, slots: Ints, values: Floats) -> None:
+        whole = ~np.isnan(values).any(axis=1)
+        self.alive[slots] = whole
+        self.point[slots[whole]] = values[whole]
+        self.sample[slots] = self.tick
+
+    def _restless(self, returned: Ints) -> Ints:
+        """Return the records that cost more with a filter than they would if they were sampled."""
+        elapsed = self.tick - self.since
+        often = self.messages > FACTOR * self.settings.rate * np.maximum(elapsed, 1)
+        found = np.flatnonzero(self._members() & often & (elapsed >= math.ceil(1.0 / self.settings.rate)))
+        return np.setdiff1d(found, returned)
+
+    def _return(self, front: Ints, sampled: Ints) -> Ints:
+        """Try virtual filters for sampled records; return those that get a real one."""
+        inside = ((self.low[sampled] <= self.point[sampled]) & (self.point[sampled] <= self.high[sampled])).all(axis=1)
+        holding = inside & (self.held[sampled] >= 0)
+        for place in np.flatnonzero(holding):
+            slot = int(sampled[place])
+            self.dominator[slot] = filters.place_of(self.low, self.high, front, slot)
+            holding[place] = self.dominator[slot] != filters.NOWHERE
+        self.held[sampled[holding]] += 1
+        steady = sampled[self.held[sampled] >= STEADY]
+        again = sampled[~holding]
+        works = np.zeros(again.size, np.bool_)
+        fresh = np.zeros(len(self.alive), np.bool_)
+        filters.try_filters(self._filters(fresh), front, again, self.dominator, works)
+        self.held[again] = np.where(works, 0, -1)
+        return self._admit(front, steady)
+
+    def _admit(self, front: Ints, steady: Ints) -> Ints:
+        admitted: list[int] = []
+        entered = 0
+        for slot in steady:
+            behind = self.dominator[slot] >= 0
+            if not behind:
+                self.dominator[slot] = filters.place_of(self.low, self.high, front, int(slot))
+                if entered == MOST_RETURNS or self.dominator[slot] != filters.APART:
+                    continue
+                entered += 1
+                front = np.append(front, slot)
+            self.in_skyline[slot] = not behind
+            self.mode[slot] = FILTER if behind else MIXED
+            self.since[slot], self.messages[slot] = self.tick, 0
+            admitted.append(int(slot))
+        return np.array(admitted, np.int64)
+
+    def _blank(self, name: str) -> float:
+        return -1 if name in ("held", "sample") else super()._blank(name)
