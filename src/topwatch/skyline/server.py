@@ -23,6 +23,8 @@ from topwatch.skyline.records import Settings
 from topwatch.skyline.schedule import check_guarantee
 from topwatch.skyline.speaking import ALL, SAMPLE
 
+_SPARE = 1024  # devices that are remembered though they are gone
+
 
 class Server:
     """Keeps the skyline of devices that speak only when they must.
@@ -83,6 +85,7 @@ class Server:
         self._frequency = Frequency(share, window)
         self._slots: dict[str, int] = {}
         self._ids: list[str] = []
+        self._free: list[int] = []
         self._runs: dict[str, int] = {}
         self._heard: dict[str, int] = {}  # the timestamp of the newest message of each device that is there
         self._early: dict[int, Values] = {}
@@ -102,6 +105,7 @@ class Server:
         """Start a timestamp; timestamps rise."""
         if tick <= self.tick or self._open:
             raise DataError(f"tick: expected more than {self.tick}, after finish, got {tick}")
+        self._free_slots()
         self.tick, self._open = tick, True
         self._records.begin(tick)
         early, self._early = self._early, {}
@@ -185,7 +189,8 @@ class Server:
             server._frequency.load({name: arrays[name] for name in ("ticks", "sizes", "slots")})
         server.tick = header["tick"]
         server._ids = header["ids"]
-        server._slots = {name: slot for slot, name in enumerate(server._ids)}
+        server._slots = {name: slot for slot, name in enumerate(server._ids) if name}
+        server._free = [slot for slot, name in enumerate(server._ids) if not name]
         return server
 
     def _problem(self, message: Message) -> str:
@@ -208,10 +213,22 @@ class Server:
         return "tick" if message.tick > self.tick or (same and message.tick < self._heard[message.id]) else ""
 
     def _slot(self, name: str) -> int:
-        slot = self._slots.setdefault(name, len(self._ids))
-        if slot == len(self._ids):
-            self._ids.append(name)
-        return slot
+        if name not in self._slots:
+            slot = self._free.pop() if self._free else len(self._ids)
+            self._slots[name] = slot
+            self._ids[slot : slot + 1] = [name]
+        return self._slots[name]
+
+    def _free_slots(self) -> None:
+        """Let new devices have the slots of those that are gone and in none of the skylines that count."""
+        if len(self._slots) <= 2 * len(self._heard) + _SPARE:
+            return
+        counted = set(np.flatnonzero(self._frequency.count).tolist())
+        for name, slot in list(self._slots.items()):
+            if name not in self._heard and slot not in counted:
+                del self._slots[name]
+                self._free.append(slot)
+                self._ids[slot] = ""
 
     def _forget(self, name: str) -> None:
         slot = self._slots[name]
