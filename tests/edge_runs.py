@@ -71,7 +71,7 @@ class Fleet:
         process = self.processes[group]
         assert process is not None
         process.kill()
-        process.wait()
+        process.communicate()
         self.processes[group] = None
         return len(self.groups[group])
 
@@ -117,12 +117,7 @@ def run(port: int, count: int, ticks: int, each: int, patience: float, seed: int
             if result.skyline is not None and set(result.skyline) != right:
                 course.wrong.append(f"tick {result.tick}: {sorted(set(result.skyline) ^ right)}")
             # Who is there must be as processes say it, once wills and joins have had a timestamp to arrive.
-            down = {
-                name
-                for group, process in zip(fleet.groups, fleet.processes, strict=True)
-                if not process
-                for name in group
-            }
+            down = fleet.down()
             if down & before & set(result.devices):
                 course.wrong.append(f"tick {result.tick}: killed and still there {sorted(down & set(result.devices))}")
             before = down

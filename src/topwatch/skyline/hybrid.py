@@ -8,8 +8,9 @@ of the records in MM and SM (Lemma 6.1).
 Readings of what the paper leaves open:
 
 * FM to SM: messages per timestamp since the record got into FM, counted when as many timestamps have passed as lie
-  between two samples on average, are more than 2 R. MM to SM by the same rule: where most records are in the skyline
-  they would all stay in MM else, and the paper says that most are then in SM.
+  between two samples on average, are more than 2 R. The paper switches records that are not in the skyline, and says
+  that on anti-correlated data most records are in SM, though most are in the skyline. Here a record in MM is switched
+  when its messages are more than 2 R for itself and for each record that it dominates: those would have to be sampled.
 * SM to FM: the virtual filter is tried against the filters that are in force. It has held for two samples when the
   record stayed in it and it is still robust among the filters.
 * A record that leaves the skyline of its own without being contacted stays in MM until it is; nothing is sent for it.
@@ -112,8 +113,11 @@ class Hybrid(FilterMethod):
     def _restless(self, returned: Ints) -> Ints:
         """Return the records that cost more with a filter than they would if they were sampled."""
         elapsed = self.tick - self.since
-        often = self.messages > FACTOR * self.settings.rate * np.maximum(elapsed, 1)
-        found = np.flatnonzero(self._members() & often & (elapsed >= math.ceil(1.0 / self.settings.rate)))
+        members = self._members()
+        behind = self.dominator[members & ~self.in_skyline]
+        guarded = np.bincount(behind[behind >= 0], minlength=len(self.alive))
+        often = self.messages > FACTOR * self.settings.rate * (1 + guarded) * np.maximum(elapsed, 1)
+        found = np.flatnonzero(members & often & (elapsed >= math.ceil(1.0 / self.settings.rate)))
         return np.setdiff1d(found, returned)
 
     def _return(self, front: Ints, sampled: Ints) -> Ints:
