@@ -11,12 +11,14 @@ from rich.console import Console
 from rich.text import Text
 
 from topwatch.bench import (
+    devices,
     dominating,
     machine,
     measure,
     plots,
     report,
     sigmod2006,
+    sigmod2009,
     sizes,
     tkde2011,
     tods2015,
@@ -43,6 +45,7 @@ def listing() -> str:
     sigmod2006: defaults, k, ...
     tods2015: defaults, drift, k, ...
     tkde2011: answers, ...
+    sigmod2009: server, ...
     spark: stream, start
     """
     return "\n".join(f"{name}: {', '.join(bench.experiments)}" for name, bench in BENCHES.items())
@@ -146,6 +149,9 @@ BENCHES = {
     "tods2015": Bench(tods2015.EXPERIMENTS, tods2015.run),
     "tkde2011": Bench(
         tuple(experiment.name for experiment in tkde2011.experiments(tkde2011.SCALES["tiny"])), dominating.run
+    ),
+    "sigmod2009": Bench(
+        tuple(experiment.name for experiment in sigmod2009.experiments(sigmod2009.SCALES["tiny"])), devices.run
     ),
     "spark": Bench(("stream", "start"), _run_spark),
 }
