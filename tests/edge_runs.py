@@ -47,6 +47,7 @@ class Course:
 
     ticks: int = 0
     wrong: list[str] = field(default_factory=list)
+    late: list[int] = field(default_factory=list)  # timestamps for which a message came too late
     killed: int = 0
     smallest: int = 10**9
     counters: Counter[str] = field(default_factory=Counter)
@@ -109,6 +110,8 @@ def run(port: int, count: int, ticks: int, each: int, patience: float, seed: int
             result = coordinator.tick()
             if len(result.devices) < count and not course.ticks:
                 continue  # until all have come
+            if result.late:
+                course.late.append(result.tick - 1)
             course.ticks += 1
             course.smallest = min(course.smallest, len(result.devices))
             rows = np.array([reading(name, result.tick) for name in result.devices]).reshape(-1, len(COLUMNS))
@@ -161,6 +164,7 @@ def main() -> None:
         course = run(port, given.agents, given.ticks, given.each, given.patience, given.seed, given.method)
     print(f"{course.ticks} timestamps, {given.agents} agents, at least {course.smallest} there, {course.killed} killed")
     print(f"{dict(course.counters)}; naive would have sent {course.uplink_of_naive}; {course.seconds:.0f} s")
+    print("late for:", course.late or "none")
     print("wrong:", *(course.wrong or ["nothing"]), sep="\n  ")
     sys.exit(bool(course.wrong))
 

@@ -15,7 +15,7 @@ from topwatch.skyline.records import Outcome, Records, Settings
 from topwatch.skyline.simulation import Report, run
 from topwatch.skyline.speaking import SAMPLE
 
-TICKS, RECORDS = (60, 120) if COMPILED else (12, 16)
+TICKS, RECORDS = (60, 120) if COMPILED else (14, 20)
 SHARE, WINDOW = 0.6, 9
 
 

@@ -105,7 +105,7 @@ def _summary(method: str, report: Report, records: int, setting: Setting) -> Run
     ticks = len(table["uplink"])
     each = max(1, records * ticks)
     looked = table["skyline"][table["skyline"] >= 0]
-    quality = [float(table[name][setting.judged_from :].mean()) for name in ("recall", "precision")]
+    recall, precision = (float(table[name][setting.judged_from :].mean()) for name in ("recall", "precision"))
     return Run(
         method,
         report.uplink / each,
@@ -114,7 +114,8 @@ def _summary(method: str, report: Report, records: int, setting: Setting) -> Run
         report.bytes / each,
         report.probes / each,
         1e3 * float(table["cpu_seconds"][2:].mean()),
-        *quality,
+        recall,
+        precision,
         float(looked.mean()) if looked.size else 0.0,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from topwatch.errors import QueryError, TopwatchError
 LARGEST = 4096  # bytes of a packet that is taken; ours are shorter
 _KEEPALIVE = 15  # seconds
 _QOS = 1
+_PARTS = ("client", "packettypes", "properties")
 
 
 class ConnectionFailedError(TopwatchError, ConnectionError):
@@ -78,9 +80,7 @@ class Connection:
         will: Callable[[], tuple[str, bytes]] | None = None,
     ) -> None:
         try:
-            import paho.mqtt.client as mqtt
-            from paho.mqtt.packettypes import PacketTypes
-            from paho.mqtt.properties import Properties
+            mqtt, packets, properties = (importlib.import_module(f"paho.mqtt.{part}") for part in _PARTS)
         except ImportError as error:
             raise TopwatchError("edge: paho-mqtt is missing; install topwatch[edge]") from error
         self._broker = broker
@@ -95,7 +95,7 @@ class Connection:
                 context.load_cert_chain(broker.certificate, broker.key)
             client.tls_set_context(context)
         client.reconnect_delay_set(min_delay=1, max_delay=30)
-        self._properties: Any = Properties(PacketTypes.CONNECT)
+        self._properties: Any = properties.Properties(packets.PacketTypes.CONNECT)
         self._properties.MaximumPacketSize = LARGEST
 
         def connected(_client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any = None) -> None:

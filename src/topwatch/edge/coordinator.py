@@ -31,6 +31,7 @@ class Result(NamedTuple):
     skyline: list[str] | None
     frequent: list[str]
     devices: list[str]
+    late: int = 0  # messages that came too late for the timestamp before
 
     def line(self) -> str:
         """Return it in a line.
@@ -57,7 +58,8 @@ class Coordinator:
     every : float
         Seconds from one timestamp to the next, or more where one takes longer.
     patience : float
-        Seconds without a message after which nobody is expected to speak any more.
+        Seconds without a message after which nobody is expected to speak any more. They double after a message that
+        came too late, up to twenty times as many, and shrink again.
     timeout : float
         Seconds after which a device that was asked is taken for gone.
     state : path, optional
@@ -79,6 +81,7 @@ class Coordinator:
                 raise QueryError(f"{name}: expected seconds, got {value!r}")
         self._topics = Topics(prefix)
         self._every, self._patience, self._timeout = every, patience, timeout
+        self._waits = patience
         self._state = state
         self.server = _restored(server, state)
         self._inbox: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
@@ -112,6 +115,8 @@ class Coordinator:
         if self._connections > 1:  # what devices said meanwhile is lost: all join anew
             self._connections = 1
             self._start_anew()
+        late_before = server.counters["late"]
+        self._drain()
         server.begin(server.tick + 1)
         self._connection.publish(self._topics.tick, encode_tick(self._epoch, server.tick))
         self._listen()
@@ -119,7 +124,11 @@ class Coordinator:
             self._tell(list(probes))
             self._await_replies()
         self._tell(server.finish())
-        result = Result(server.tick, server.skyline, server.frequent, server.devices)
+        late = server.counters["late"] - late_before
+        # Who was late once may be again: waiting longer is how silence is told from slowness.
+        waits = 2.0 * self._waits if late else 0.95 * self._waits
+        self._waits = min(max(waits, self._patience), _LONGEST * self._patience)
+        result = Result(server.tick, server.skyline, server.frequent, server.devices, late)
         if server.skyline is not None:
             self._publish(self._topics.skyline, server.skyline)
         self._publish(self._topics.frequent, server.frequent)
@@ -140,9 +149,14 @@ class Coordinator:
     def _listen(self) -> None:
         """Take messages until none comes for a while."""
         begin = time.monotonic()
-        while time.monotonic() < begin + _LONGEST * self._patience:
-            if not self._take(self._patience):
+        while time.monotonic() < begin + _LONGEST * self._waits:
+            if not self._take(self._waits):
                 return
+
+    def _drain(self) -> None:
+        """Take what has come since the last timestamp was finished."""
+        while self._take(0.0):
+            pass
 
     def _await_replies(self) -> None:
         end = time.monotonic() + self._timeout

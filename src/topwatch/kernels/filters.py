@@ -15,7 +15,6 @@ from topwatch.kernels.boxes import dominates
 from topwatch.kernels.compile import ZERO, kernel, leaf
 from topwatch.kernels.scoring import Floats, Ints
 
-APART, NOWHERE = -1, -2
 NEVER = 1e300  # the cost of a side without extent: finite, so that differences of costs are numbers
 
 
@@ -195,13 +194,15 @@ def place_behind(f: Filters, i: int, sky: Ints) -> int:
 @leaf
 def _make_strict(f: Filters, i: int, j: int) -> None:
     """Let the box of i, nowhere before that of j, be behind it in one column."""
-    column = ZERO
+    column = -1
     for k in range(f.low.shape[1]):
         if f.high[j, k] < f.low[i, k]:
             return
-        if f.point[i, k] - f.high[j, k] > f.point[i, column] - f.high[j, column]:
-            column = k
-    if f.low[i, column] < f.point[i, column]:
+        if f.low[i, k] < f.point[i, k]:
+            # Differences of infinities do not compare: the first column with room will do then.
+            if column < 0 or f.point[i, k] - f.low[i, k] > f.point[i, column] - f.low[i, column]:
+                column = k
+    if column >= 0:
         f.low[i, column] = np.nextafter(f.low[i, column], np.inf)
         return
     for k in range(f.low.shape[1]):
@@ -261,35 +262,43 @@ def construct(f: Filters, sky: Ints, orphans: Ints, children: Ints, dominator: I
 
 
 @kernel
-def try_filters(f: Filters, sky: Ints, rows: Ints, dominator: Ints, works: np.ndarray) -> None:
-    """Give each row the filter that it could have beside those that are in force, which stay as they are.
+def try_filters(f: Filters, sky: Ints, rows: Ints) -> None:
+    """Give each row the filter that it would have beside records whose filters stay as they are.
 
-    Row by row as if the others were not there. ``dominator`` is -1 for one that would be in the skyline, ``works`` is
-    false where no filter can be had without touching others.
+    Row by row as if the others were not there.
     """
     for r in range(len(rows)):
         i = rows[r]
         f.fresh[i] = True
         f.low[i] = -np.inf
         f.high[i] = np.inf
-        dominator[i] = place_behind(f, i, sky)
-        works[r] = True
-        if dominator[i] < 0:
+        if place_behind(f, i, sky) < 0:
             for s in range(len(sky)):
-                if not (hold_apart(f, i, sky[s]) and hold_apart(f, sky[s], i)):
-                    works[r] = False
-                    break
+                j = sky[s]
+                if dominates(f.point, i, f.low, j):  # i would take its place
+                    for k in range(f.low.shape[1]):
+                        half = f.point[i, k] + 0.5 * (f.low[j, k] - f.point[i, k])
+                        f.high[i, k] = min(f.high[i, k], half if half >= f.point[i, k] else f.point[i, k])
+                else:
+                    hold_apart(f, i, j)
+                    hold_apart(f, j, i)
         f.fresh[i] = False
 
 
 @kernel
-def place_of(low: Floats, high: Floats, sky: Ints, i: int) -> int:
-    """Return whose filter of the skyline a filter is behind, or that it is apart from all of them, or neither."""
-    apart = True
-    for s in range(len(sky)):
-        if sky[s] == i:
-            continue
-        if dominates(high, sky[s], low, i):
-            return sky[s]
-        apart &= not dominates(low, sky[s], high, i) and not dominates(low, i, high, sky[s])
-    return APART if apart else NOWHERE
+def hold(f: Filters, sky: Ints, rows: Ints, holds: np.ndarray) -> None:
+    """Mark the rows that are in their filters, where it is certain whom of the skyline they dominate and who them."""
+    for r in range(len(rows)):
+        i = rows[r]
+        inside = True
+        for k in range(f.low.shape[1]):
+            inside &= f.low[i, k] <= f.point[i, k] and f.point[i, k] <= f.high[i, k]
+        behind = False
+        apart = True
+        for s in range(len(sky)):
+            if dominates(f.high, sky[s], f.low, i):
+                behind = True
+                break
+            same = not dominates(f.low, sky[s], f.high, i) and not dominates(f.low, i, f.high, sky[s])
+            apart &= same or dominates(f.high, i, f.low, sky[s])
+        holds[r] = inside and (behind or apart)

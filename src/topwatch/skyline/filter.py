@@ -202,6 +202,6 @@ class FilterMethod(Records):
 
 
 def _order(corners: Floats) -> Floats:
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         total: Floats = corners.sum(axis=1)
     return total

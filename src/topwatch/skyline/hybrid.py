@@ -7,12 +7,13 @@ of the records in MM and SM (Lemma 6.1).
 
 Readings of what the paper leaves open:
 
-* FM to SM: messages per timestamp since the record got into FM, counted when as many timestamps have passed as lie
-  between two samples on average, are more than 2 R. The paper switches records that are not in the skyline, and says
+* FM to SM: messages per timestamp since the record got into FM, counted when as many timestamps have passed as two
+  samples take on average, are more than 2 R. The paper switches records that are not in the skyline, and says
   that on anti-correlated data most records are in SM, though most are in the skyline. Here a record in MM is switched
   when its messages are more than 2 R for itself and for each record that it dominates: those would have to be sampled.
-* SM to FM: the virtual filter is tried against the filters that are in force. It has held for two samples when the
-  record stayed in it and it is still robust among the filters.
+* SM to FM: the virtual filter is one among the last known places of the skyline of the filters. It holds at a sample
+  when the record is in it and it is still robust among them. Then the record tells every change for a timestamp, and
+  gets a filter at the next one.
 * A record that leaves the skyline of its own without being contacted stays in MM until it is; nothing is sent for it.
 
 Cost: that of Filter over the records in FM and MM, and a skyline computed anew at sampled timestamps.
@@ -28,11 +29,10 @@ from topwatch.kernels import filters
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.skyline.filter import FilterMethod
 from topwatch.skyline.records import NONE, Outcome, Settings
-from topwatch.skyline.speaking import FILTER, MIXED, SAMPLE
+from topwatch.skyline.speaking import ALL, FILTER, MIXED, SAMPLE
 
 FACTOR = 2.0  # of the sampling rate: more messages than that, and a record is sampled
-STEADY = 2  # samples for which the virtual filter has to hold
-MOST_RETURNS = 64  # of records into the skyline of the filters at one timestamp: each is compared with those before
+STEADY = 2  # samples for which the virtual filter has to hold, and after which a filter is judged
 
 
 class Hybrid(FilterMethod):
@@ -66,6 +66,10 @@ class Hybrid(FilterMethod):
 
     def questions(self) -> Ints:
         """Return who must be asked; a record that has told its values as a sample need not be."""
+        unsaid = np.flatnonzero(self.alive & (self.mode == ALL) & ~self.known)
+        if unsaid.size:  # one that tells every change and is silent has not changed
+            self._hear(unsaid, self.point[unsaid])
+            self._rows = None
         asked = super().questions()
         while asked.size:
             told = asked[self.sample[asked] == self.tick]
@@ -117,42 +121,25 @@ class Hybrid(FilterMethod):
         behind = self.dominator[members & ~self.in_skyline]
         guarded = np.bincount(behind[behind >= 0], minlength=len(self.alive))
         often = self.messages > FACTOR * self.settings.rate * (1 + guarded) * np.maximum(elapsed, 1)
-        found = np.flatnonzero(members & often & (elapsed >= math.ceil(1.0 / self.settings.rate)))
+        found = np.flatnonzero(members & often & (elapsed >= math.ceil(STEADY / self.settings.rate)))
         return np.setdiff1d(found, returned)
 
     def _return(self, front: Ints, sampled: Ints) -> Ints:
-        """Try virtual filters for sampled records; return those that get a real one."""
-        inside = ((self.low[sampled] <= self.point[sampled]) & (self.point[sampled] <= self.high[sampled])).all(axis=1)
-        holding = inside & (self.held[sampled] >= 0)
-        for place in np.flatnonzero(holding):
-            slot = int(sampled[place])
-            self.dominator[slot] = filters.place_of(self.low, self.high, front, slot)
-            holding[place] = self.dominator[slot] != filters.NOWHERE
-        self.held[sampled[holding]] += 1
-        steady = sampled[self.held[sampled] >= STEADY]
+        """Try virtual filters for sampled records, among the places of the filters' skyline; return who calmed down."""
+        low, high = self.low.copy(), self.high.copy()
+        low[front] = high[front] = self.point[front]
+        virtual = self._filters(np.zeros(len(self.alive), np.bool_))._replace(low=low, high=high)
+        holding = np.zeros(sampled.size, np.bool_)
+        filters.hold(virtual, front, sampled, holding)
+        holding &= self.held[sampled] >= 0
+        self.held[sampled] = np.where(holding, self.held[sampled] + 1, 0)
         again = sampled[~holding]
-        works = np.zeros(again.size, np.bool_)
-        fresh = np.zeros(len(self.alive), np.bool_)
-        filters.try_filters(self._filters(fresh), front, again, self.dominator, works)
-        self.held[again] = np.where(works, 0, -1)
-        return self._admit(front, steady)
-
-    def _admit(self, front: Ints, steady: Ints) -> Ints:
-        admitted: list[int] = []
-        entered = 0
-        for slot in steady:
-            behind = self.dominator[slot] >= 0
-            if not behind:
-                self.dominator[slot] = filters.place_of(self.low, self.high, front, int(slot))
-                if entered == MOST_RETURNS or self.dominator[slot] != filters.APART:
-                    continue
-                entered += 1
-                front = np.append(front, slot)
-            self.in_skyline[slot] = not behind
-            self.mode[slot] = FILTER if behind else MIXED
-            self.since[slot], self.messages[slot] = self.tick, 0
-            admitted.append(int(slot))
-        return np.array(admitted, np.int64)
+        filters.try_filters(virtual, front, again)
+        self.low[again], self.high[again] = low[again], high[again]
+        calm = sampled[self.held[sampled] >= STEADY]
+        self.mode[calm] = ALL
+        self.since[calm], self.messages[calm] = self.tick, 0
+        return calm
 
     def _blank(self, name: str) -> float:
         return -1 if name in ("held", "sample") else super()._blank(name)

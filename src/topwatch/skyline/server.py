@@ -30,7 +30,8 @@ class Server:
     """Keeps the skyline of devices that speak only when they must.
 
     A timestamp is :meth:`begin`, :meth:`receive` for what devices send, :meth:`ask` until it returns nothing and
-    :attr:`waiting` is empty, then :meth:`finish`. What arrives between two timestamps counts for the next one.
+    :attr:`waiting` is empty, then :meth:`finish`. What arrives between two timestamps counts for the next one, and as
+    ``counters["late"]``.
 
     Parameters
     ----------
@@ -129,13 +130,13 @@ class Server:
             slot = self._slot(message.id)
         self._runs[message.id] = message.run
         self._heard[message.id] = message.tick
+        self.counters["late"] += message.tick < self.tick or not self._open
         if message.id in self.waiting:
             self.waiting.discard(message.id)
             self._records.answer(np.array([slot]), self._row(message.values))
         elif self._open:
             self._records.report(np.array([slot]), self._row(message.values))
         else:
-            self.counters["late"] += message.tick <= self.tick and not isinstance(message, Join)
             self._early[slot] = message.values
         return True
 

@@ -141,7 +141,7 @@ def run(
         seconds = time.process_time() - begin - client_seconds
         clients.bytes += clients.weigh(told, messages.Update) + clients.weigh(outcome.scheduled, messages.Schedule)
         clients.bytes += clients.weigh(outcome.filtered, messages.Filter)
-        bare = np.count_nonzero(records.mode[outcome.filtered] == speaking.ALL)  # filters without bounds
+        bare = int(np.count_nonzero(records.mode[outcome.filtered] == speaking.ALL))  # filters without bounds
         clients.bytes -= bare * (messages.size_of(messages.Filter, columns) - messages.size_of(messages.Filter, 0))
         if exact:
             right = frequent
