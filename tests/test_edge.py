@@ -132,6 +132,21 @@ def test_forged_and_malformed_messages_harm_nobody(port: int) -> None:
     coordinator.stop()
 
 
+def test_a_device_that_was_dropped_joins_anew(port: int) -> None:
+    agent = Agent("a", 2, lambda tick: (float(tick), 1.0), Broker(port=port), "dropped")
+    agent.start()
+    coordinator = Coordinator(Server(PREFER, "naive"), Broker(port=port), "dropped", 0.0, PATIENCE)
+    coordinator.start()
+    until(coordinator, lambda: coordinator.server.devices == ["a"])
+    coordinator.server.waiting.add("a")  # as if it had been asked and had not replied
+    coordinator.server.drop_silent()
+    assert coordinator.server.devices == []
+    until(coordinator, lambda: coordinator.server.devices == ["a"])
+    assert coordinator.server.counters["refused_unknown"] == 1
+    agent.stop()
+    coordinator.stop()
+
+
 def test_agents_outlive_the_broker(tmp_path: Path, port: int) -> None:
     """The broker goes and comes back; agents and coordinator connect again, and devices join anew."""
     agent = coordinator = None

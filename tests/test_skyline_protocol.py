@@ -192,7 +192,11 @@ def test_a_silent_device_is_dropped() -> None:
     asked = {probe.id for probe in server.ask()}
     assert asked
     assert server.ask() == []
-    assert set(server.drop_silent()) == asked
+    told = server.drop_silent()
+    assert {message.id for message in told} == asked
+    for message in told:
+        assert devices[message.id].receive(message) == []
+        assert isinstance(devices[message.id].observe(2, (1.0, 1.0))[0], Join)
     while probes := server.ask():
         for probe in probes:
             server.receive(devices[probe.id].receive(probe)[0])

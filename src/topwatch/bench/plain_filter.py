@@ -134,8 +134,7 @@ def _whole_cost(f: Filters, i: int, k: int, low: float, high: float, dominator: 
             possible &= (low if c == k else f.low[i, c]) <= f.log[m, c]
             certain &= (high if c == k else f.high[i, c]) <= f.log[m, c]
         inside += possible and not certain
-    cost += f.cost[2] * inside / max(1, len(f.log))
-    return cost
+    return float(cost + f.cost[2] * inside / max(1, len(f.log)))
 
 
 @leaf

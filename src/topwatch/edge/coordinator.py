@@ -18,7 +18,7 @@ from typing import NamedTuple
 from topwatch.edge.connection import Broker, Connection
 from topwatch.edge.topics import Topics, encode_tick
 from topwatch.errors import DataError, QueryError
-from topwatch.skyline.messages import MOST_BYTES, Message, decode
+from topwatch.skyline.messages import MOST_BYTES, Leave, Message, Update, decode
 from topwatch.skyline.server import Server
 
 _LONGEST = 20  # times the patience: even when messages keep coming, a timestamp ends
@@ -162,7 +162,7 @@ class Coordinator:
         end = time.monotonic() + self._timeout
         while self.server.waiting and time.monotonic() < end:
             self._take(max(0.0, end - time.monotonic()))
-        self.server.drop_silent()
+        self._tell(self.server.drop_silent())
 
     def _take(self, seconds: float) -> bool:
         """Hand one message to the server; return False where none came in time."""
@@ -179,7 +179,10 @@ class Coordinator:
         if message.id != self._topics.device(topic):
             counters["refused_topic"] += 1
             return True
-        self.server.receive(message)
+        if not self.server.receive(message) and message.id not in self.server.devices and isinstance(message, Update):
+            self._tell(
+                [Leave(message.id, max(0, self.server.tick), message.run)]
+            )  # it does not know that it was dropped
         return True
 
     def _tell(self, orders: list[Message]) -> None:

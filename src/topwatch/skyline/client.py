@@ -95,6 +95,9 @@ class Client:
             self._mode, self._low, self._high = message.mode, message.low, message.high
             # An order may be older than the newest values.
             return self._speak() if message.tick < self._tick and changed(self._sent, self._values) else []
+        if isinstance(message, Leave):  # the server took it for gone
+            self.rejoin()
+            return []
         if isinstance(message, Schedule):
             self._ordered = message.tick
             self._mode, self._seed, self._rate = message.mode, message.seed, message.rate

@@ -86,7 +86,7 @@ class Reply(_Telling):
 
 @dataclass(frozen=True)
 class Leave(_Message):
-    """A device has gone. Up; as a last will it is sent by the broker."""
+    """A device has gone. Up, as a last will from the broker; down, when it is taken for gone and has to join anew."""
 
     number = 4
 

@@ -149,11 +149,11 @@ class Server:
         self.counters["probes"] += len(asked)
         return [Probe(name, self.tick, self._runs[name]) for name in asked]
 
-    def drop_silent(self) -> list[str]:
-        """Forget the devices that were asked and have not replied; return them."""
-        gone = sorted(self.waiting)
-        for name in gone:
-            self._forget(name)
+    def drop_silent(self) -> list[Message]:
+        """Forget the devices that were asked and have not replied; return what tells them, should they hear."""
+        gone: list[Message] = [Leave(name, self.tick, self._runs[name]) for name in sorted(self.waiting)]
+        for message in gone:
+            self._forget(message.id)
         self.counters["silent"] += len(gone)
         return gone
 
