@@ -180,9 +180,8 @@ class Coordinator:
             counters["refused_topic"] += 1
             return True
         if not self.server.receive(message) and message.id not in self.server.devices and isinstance(message, Update):
-            self._tell(
-                [Leave(message.id, max(0, self.server.tick), message.run)]
-            )  # it does not know that it was dropped
+            # It does not know that it was dropped.
+            self._tell([Leave(message.id, max(0, self.server.tick), message.run)])
         return True
 
     def _tell(self, orders: list[Message]) -> None:
