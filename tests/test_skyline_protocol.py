@@ -226,6 +226,7 @@ def test_a_client_is_a_light_import() -> None:
         ({"window": 0}, "window"),
         ({"epsilon": 1.0}, "epsilon"),
         ({"delta": True}, "delta"),
+        ({"seed": -1}, "seed"),
         ({"prefer": {"a": "min"}}, "columns of prefer"),
         ({"prefer": {"a": "least", "b": "min"}}, "prefer"),
         ({"snapshots": np.zeros((2, 2))}, "shape"),

@@ -49,7 +49,7 @@ class Hybrid(FilterMethod):
 
     def report(self, slots: Ints, values: Floats) -> None:
         """Take the values of records that joined, left their filter or are sampled."""
-        self._grow(int(slots.max(initial=-1)) + 1)
+        self.make_room(int(slots.max(initial=-1)) + 1)
         inside = ((self.low[slots] <= values) & (values <= self.high[slots])).all(axis=1) & self.alive[slots]
         only_sampled = (self.mode[slots] == SAMPLE) | ((self.mode[slots] == MIXED) & inside)
         self._sampled(slots[only_sampled], values[only_sampled])

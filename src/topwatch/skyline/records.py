@@ -73,7 +73,7 @@ class Records:
 
     def report(self, slots: Ints, values: Floats) -> None:
         """Take the values of records that joined or spoke; those with a missing value are not ranked."""
-        self._grow(int(slots.max(initial=-1)) + 1)
+        self.make_room(int(slots.max(initial=-1)) + 1)
         self._joined.append(slots[~self.met[slots]])
         self.met[slots] = True
         whole = ~np.isnan(values).any(axis=1)
@@ -84,6 +84,17 @@ class Records:
         """Take records that left."""
         self.alive[slots] = self.met[slots] = False
         self.mode[slots] = ALL
+
+    def make_room(self, slots: int) -> None:
+        """Have at least so many slots."""
+        have = len(self.alive)
+        if slots <= have:
+            return
+        more = max(slots, 2 * have, _FIRST) - have
+        for name in self.BY_SLOT:
+            array = getattr(self, name)
+            blank = np.full((more, *array.shape[1:]), self._blank(name), array.dtype)
+            setattr(self, name, np.concatenate([array, blank]))
 
     def questions(self) -> Ints:
         """Return who must be asked for its values before the timestamp can be finished."""
@@ -107,16 +118,6 @@ class Records:
     def _skyline(self, slots: Ints) -> Ints:
         """Return those of the slots whose points no other dominates."""
         return slots[skyband(np.ascontiguousarray(self.point[slots].T), 1)] if slots.size > 1 else slots
-
-    def _grow(self, slots: int) -> None:
-        have = len(self.alive)
-        if slots <= have:
-            return
-        more = max(slots, 2 * have, _FIRST) - have
-        for name in self.BY_SLOT:
-            array = getattr(self, name)
-            blank = np.full((more, *array.shape[1:]), self._blank(name), array.dtype)
-            setattr(self, name, np.concatenate([array, blank]))
 
     def _blank(self, name: str) -> float:
         """Return what a slot holds that was never used."""

@@ -48,8 +48,10 @@ def is_sampled(seed: int, rate: float, tick: int) -> bool:
     return tick == 0 or draw(seed, tick) <= rate
 
 
-def check_guarantee(window: int, share: float, epsilon: float, delta: float) -> None:
-    """Refuse a window, a share or a guarantee that makes no sense."""
+def check_guarantee(window: int, share: float, epsilon: float, delta: float, seed: int) -> None:
+    """Refuse a window, a share, a guarantee or a seed that makes no sense."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _BITS:
+        raise QueryError(f"seed: expected a whole number from 0 to 2**64 - 1, got {seed!r}")
     if isinstance(window, bool) or not isinstance(window, int) or window < 1:
         raise QueryError(f"window: expected a whole number of at least 1, got {window!r}")
     for name, value in (("share", share), ("epsilon", epsilon), ("delta", delta)):

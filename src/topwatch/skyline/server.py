@@ -78,7 +78,7 @@ class Server:
         seed: int = 0,
     ) -> None:
         self.prefer = checked_prefer("skyline", prefer)
-        check_guarantee(window, share, epsilon, delta)
+        check_guarantee(window, share, epsilon, delta, seed)
         self.method = method
         self.settings = Settings(len(self.prefer), share, window, epsilon, delta, seed)
         self._sign = np.array([-1.0 if better == "max" else 1.0 for better in self.prefer.values()])

@@ -103,7 +103,7 @@ def simulate(
     """
     columns = checked_prefer("simulate", prefer)
     values = _checked(snapshots, len(columns))
-    check_guarantee(window, share, epsilon, delta)
+    check_guarantee(window, share, epsilon, delta, seed)
     records = build(method, Settings(values.shape[2], share, window, epsilon, delta, seed))
     sign = np.array([-1.0 if better == "max" else 1.0 for better in columns.values()])
     return run((snapshot * sign for snapshot in values), values.shape[1], records, method in EXACT)
@@ -178,7 +178,7 @@ class _Clients:
 
     def speakers(self, records: Records, snapshot: Floats, sampled: bool) -> Ints:
         """Return who speaks at a timestamp, and note what they say."""
-        records._grow(len(snapshot))
+        records.make_room(len(snapshot))
         n = len(snapshot)
         now = snapshot.T
         whole = speaking.ranked(now)
