@@ -179,6 +179,15 @@ def test_a_client_refuses_orders_that_are_old_or_not_for_it() -> None:
     assert client.receive(Filter("a", 5, 0, 1, (0.0,), (2.0,))) == []
 
 
+def test_a_client_that_is_asked_too_early_replies_with_the_values_that_were_meant() -> None:
+    client = Client("a", 1)
+    client.observe(3, [1.0])
+    assert client.receive(Filter("a", 3, 0, 1, (0.0,), (2.0,))) == []
+    assert client.receive(Probe("a", 4, 0)) == []
+    assert client.observe(4, [1.5]) == [Reply("a", 4, 0, (1.5,))]
+    assert client.observe(5, [1.5]) == []
+
+
 def test_a_silent_device_is_dropped() -> None:
     server = Server({"x": "min", "y": "min"})
     devices = {name: Client(name, 2) for name in "abc"}

@@ -58,6 +58,7 @@ class Client:
         self._high: Values = ()
         self._seed, self._rate = 0, 0.0
         self._ordered = 0  # the timestamp of the newest order
+        self._owes = False
         self._tick = -1
         self._values: Values = (math.nan,) * self.columns
         self._sent = self._values
@@ -74,7 +75,7 @@ class Client:
         if tick <= self._tick:
             raise DataError(f"tick: expected more than {self._tick}, got {tick}")
         self._tick, self._values = tick, tuple(map(float, values))
-        return self._speak()
+        return self._reply() if self._owes else self._speak()
 
     def receive(self, message: Message) -> list[Message]:
         """Take an order of the server and return what has to be sent; one for others, or an old one, is refused."""
@@ -84,9 +85,8 @@ class Client:
             return []
         if isinstance(message, Probe):
             self._ordered = message.tick
-            self._mode = ALL  # until the filter comes that each reply is answered with
-            self._sent = self._values
-            return [Reply(self.id, self._tick, self.run, self._values)]
+            self._owes = message.tick > self._tick  # asked about values that are still to come
+            return [] if self._owes else self._reply()
         if isinstance(message, Filter):
             if len(message.low) not in (0, self.columns):
                 self.refused += 1
@@ -109,6 +109,12 @@ class Client:
         """Return what a device says that goes."""
         self._joined = False
         return Leave(self.id, max(0, self._tick), self.run)
+
+    def _reply(self) -> list[Message]:
+        self._owes = False
+        self._mode = ALL  # until the filter comes that each reply is answered with
+        self._sent = self._values
+        return [Reply(self.id, self._tick, self.run, self._values)]
 
     def _speak(self) -> list[Message]:
         values = self._values
