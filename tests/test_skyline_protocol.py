@@ -197,6 +197,8 @@ def test_a_silent_device_is_dropped() -> None:
     assert not server.ask()
     server.finish()
     server.begin(1)
+    for name, values in {"b": (3.0, 1.0), "c": (2.0, 4.0)}.items():
+        assert devices[name].observe(1, values) == []
     server.receive(Update("a", 1, 0, (5.0, 5.0)))  # c has no dominator any more, and must be asked
     asked = {probe.id for probe in server.ask()}
     assert asked
