@@ -46,8 +46,8 @@ class Course:
     """What a run saw."""
 
     ticks: int = 0
-    wrong: list[str] = field(default_factory=list)
-    late: list[int] = field(default_factory=list)  # timestamps for which a message came too late
+    wrong: dict[int, str] = field(default_factory=dict)
+    doubtful: set[int] = field(default_factory=set)  # timestamps for which a message came too late
     killed: int = 0
     smallest: int = 10**9
     counters: Counter[str] = field(default_factory=Counter)
@@ -110,19 +110,19 @@ def run(port: int, count: int, ticks: int, each: int, patience: float, seed: int
             result = coordinator.tick()
             if len(result.devices) < count and not course.ticks:
                 continue  # until all have come
-            if result.late:
-                course.late.append(result.tick - 1)
+            for late in result.late:
+                course.doubtful.update(range(late, result.tick))
             course.ticks += 1
             course.smallest = min(course.smallest, len(result.devices))
             rows = np.array([reading(name, result.tick) for name in result.devices]).reshape(-1, len(COLUMNS))
             right = {result.devices[r] for r in fleets.skyline(rows, list(PREFER.values()))}
             course.uplink_of_naive += len(result.devices)
             if result.skyline is not None and set(result.skyline) != right:
-                course.wrong.append(f"tick {result.tick}: {sorted(set(result.skyline) ^ right)}")
+                course.wrong[result.tick] = f"{sorted(set(result.skyline) ^ right)}"
             # Who is there must be as processes say it, once wills and joins have had a timestamp to arrive.
             down = fleet.down()
             if down & before & set(result.devices):
-                course.wrong.append(f"tick {result.tick}: killed and still there {sorted(down & set(result.devices))}")
+                course.wrong[result.tick] = f"killed and still there: {sorted(down & set(result.devices))}"
             before = down
             for group in victims:
                 if fleet.processes[group] is None:
@@ -164,8 +164,8 @@ def main() -> None:
         course = run(port, given.agents, given.ticks, given.each, given.patience, given.seed, given.method)
     print(f"{course.ticks} timestamps, {given.agents} agents, at least {course.smallest} there, {course.killed} killed")
     print(f"{dict(course.counters)}; naive would have sent {course.uplink_of_naive}; {course.seconds:.0f} s")
-    print("late for:", course.late or "none")
-    print("wrong:", *(course.wrong or ["nothing"]), sep="\n  ")
+    print("late for:", sorted(course.doubtful) or "none")
+    print("wrong:", course.wrong or "nothing")
     sys.exit(bool(course.wrong))
 
 

@@ -144,6 +144,8 @@ class Connection:
         """Go in peace: the last will is not sent."""
         self._client.disconnect()
         self._client.loop_stop()
+        # Paho closes its sockets when the client is dropped: nothing may hold on to it in a circle.
+        self._client.on_connect = self._client.on_disconnect = self._client.on_message = self._will = None
 
     def _set_will(self) -> None:
         if self._will is not None:

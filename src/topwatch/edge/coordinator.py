@@ -31,7 +31,7 @@ class Result(NamedTuple):
     skyline: list[str] | None
     frequent: list[str]
     devices: list[str]
-    late: int = 0  # messages that came too late for the timestamp before
+    late: tuple[int, ...] = ()  # timestamps that messages came too late for: answers from there to here may be wrong
 
     def line(self) -> str:
         """Return it in a line.
@@ -115,7 +115,6 @@ class Coordinator:
         if self._connections > 1:  # what devices said meanwhile is lost: all join anew
             self._connections = 1
             self._start_anew()
-        late_before = server.counters["late"]
         self._drain()
         server.begin(server.tick + 1)
         self._connection.publish(self._topics.tick, encode_tick(self._epoch, server.tick))
@@ -123,8 +122,8 @@ class Coordinator:
         while probes := server.ask():
             self._tell(list(probes))
             self._await_replies()
+        late = tuple(server.late)
         self._tell(server.finish())
-        late = server.counters["late"] - late_before
         # Who was late once may be again: waiting longer is how silence is told from slowness.
         waits = 2.0 * self._waits if late else 0.95 * self._waits
         self._waits = min(max(waits, self._patience), _LONGEST * self._patience)

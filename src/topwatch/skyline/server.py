@@ -96,6 +96,7 @@ class Server:
         self.skyline: list[str] | None = None
         self.frequent: list[str] = []
         self.counters: Counter[str] = Counter()
+        self.late: list[int] = []  # timestamps of messages that came too late for them, since the last finish but one
 
     @property
     def devices(self) -> list[str]:
@@ -130,7 +131,9 @@ class Server:
             slot = self._slot(message.id)
         self._runs[message.id] = message.run
         self._heard[message.id] = message.tick
-        self.counters["late"] += message.tick < self.tick or not self._open
+        if message.tick < self.tick or not self._open:
+            self.counters["late"] += 1
+            self.late.append(message.tick)
         if message.id in self.waiting:
             self.waiting.discard(message.id)
             self._records.answer(np.array([slot]), self._row(message.values))
@@ -162,6 +165,7 @@ class Server:
         if not self._open or self.waiting:
             raise DataError(f"finish: {len(self.waiting)} devices have been asked and have not replied")
         self._open = False
+        self.late = []
         outcome = self._records.finish()
         self._frequency.add(self.tick, outcome.skyline)
         self.skyline = None if outcome.skyline is None else [self._ids[slot] for slot in outcome.skyline]
