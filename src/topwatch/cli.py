@@ -87,14 +87,16 @@ def demo(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same rows and queries."
 )
 @click.option(
-    "--data", type=click.Path(path_type=Path), help="A folder with luce, covtype and zillow as Parquet files."
+    "--data",
+    type=click.Path(path_type=Path),
+    help="A folder with data sets: luce, covtype, zillow, worldcup98-snapshots.",
 )
 @click.option("--list", "show", is_flag=True, help="List the benches and their experiments.")
 def bench(names: tuple[str, ...], scale: str, only: str, out: Path, seed: int, data: Path | None, show: bool) -> None:
     """Measure the papers' experiments; all of them when no NAME is given.
 
     The algorithms' answers are compared while they are timed: where they differ, the exit code is 1. The scale small
-    takes a few minutes, paper about an hour.
+    takes a few minutes for a bench, paper an hour or more; sigmod2009 takes longest.
     """
     from topwatch.bench import runner
 
