@@ -71,7 +71,7 @@ def measure(setting: Setting, seeds: Sequence[int], folder: Path | None) -> Poin
         return None
     runs: dict[str, list[Run]] = {}
     wrong = set()
-    records = setting.n if web is None else web.shape[1]
+    records = setting.n if web is None else web.clients
     for seed in seeds:
         answers: dict[str, list[set[int]]] = {}
         for method in setting.methods:
@@ -86,13 +86,13 @@ def measure(setting: Setting, seeds: Sequence[int], folder: Path | None) -> Poin
     return Point(setting, records, mean, tuple(sorted(wrong)))
 
 
-def _simulate(setting: Setting, method: str, seed: int, records: int, web: np.ndarray | None) -> Report:
+def _simulate(setting: Setting, method: str, seed: int, records: int, web: sigmod2009.Web | None) -> Report:
     s = setting
     settings = Settings(s.d, s.share, s.window, s.epsilon, s.delta, seed)
     server: Records = PlainFilter(settings) if method == "transcription" else METHODS[method](settings)
 
     def snapshots() -> Iterator[np.ndarray]:
-        for snapshot in sigmod2009.snapshots(s, seed) if web is None else web:
+        for snapshot in sigmod2009.snapshots(s, seed) if web is None else web.snapshots(s.ticks):
             if isinstance(server, PlainFilter):
                 server.truth = snapshot
             yield snapshot

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -110,20 +111,35 @@ def snapshots(setting: Setting, seed: int) -> Iterator[np.ndarray]:
         yield low + (high - low) * rng.random(centres.shape)
 
 
-def web(folder: Path | None) -> np.ndarray | None:
-    """Return counts by client and snapshot, negative since more is better; None where they are not there."""
+class Web(NamedTuple):
+    """Counts of clients, more is better: what changes from one snapshot to the next, by client."""
+
+    clients: int
+    ids: list[np.ndarray]
+    counts: list[np.ndarray]
+
+    def snapshots(self, ticks: int) -> Iterator[np.ndarray]:
+        """Yield snapshots, negative since smaller is better in a simulation."""
+        now = np.zeros((self.clients, len(CLASSES)))
+        for ids, counts in zip(self.ids[:ticks], self.counts[:ticks], strict=True):
+            now[ids] = -counts
+            yield now.copy()
+
+
+def web(folder: Path | None) -> Web | None:
+    """Return the snapshots of a web site's clients; None where they are not there."""
     if folder is None or not (folder / FOLDER).is_dir():
         return None
     import pyarrow.parquet as pq
 
     files = sorted((folder / FOLDER).glob("*.parquet"))
     table = pq.read_table([str(file) for file in files], columns=["id", "snapshot", *CLASSES])
-    ids = np.unique(table.column("id").to_numpy(), return_inverse=True)[1]
+    names, ids = np.unique(table.column("id").to_numpy(), return_inverse=True)
     ticks = table.column("snapshot").to_numpy()
-    found = np.zeros((int(ticks.max()) + 1, int(ids.max()) + 1, len(CLASSES)))
-    for k, name in enumerate(CLASSES):
-        found[ticks, ids, k] = -table.column(name).to_numpy()
-    return found
+    order = np.argsort(ticks, kind="stable")
+    counts = np.stack([table.column(name).to_numpy() for name in CLASSES], axis=1)[order]
+    ends = np.searchsorted(ticks[order], np.arange(1, int(ticks.max()) + 1))
+    return Web(names.size, np.split(ids[order], ends), np.split(counts, ends))
 
 
 def _compared(scale: Scale) -> Iterator[Setting]:
@@ -132,5 +148,6 @@ def _compared(scale: Scale) -> Iterator[Setting]:
 
 
 def _web(scale: Scale) -> Iterator[Setting]:
-    for epsilon in (0.1, 0.2, 0.3, 0.4):
-        yield replace(scale.base, data="web", d=len(CLASSES), epsilon=epsilon, u=0.0)
+    base = replace(scale.base, data="web", d=len(CLASSES), u=0.0, ticks=10 * scale.base.ticks)
+    for epsilon in (0.1, 0.2, 0.3, 0.4):  # which Naive and Filter do not know
+        yield replace(base, epsilon=epsilon, methods=METHODS if epsilon == 0.1 else ("sampling", "hybrid"))
