@@ -29,6 +29,9 @@ servers:
 	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 \
 		|| { $(AS_ROOT_ON_DEBIAN) && $(INSTALL) postgresql; } \
 		|| echo "PostgreSQL is missing, its tests skip. On Debian or Ubuntu: sudo apt-get install postgresql" >&2
+	@PATH="$$PATH:/usr/sbin" command -v mosquitto >/dev/null \
+		|| { $(AS_ROOT_ON_DEBIAN) && $(INSTALL) mosquitto; } \
+		|| echo "Mosquitto is missing, its tests skip. On Debian or Ubuntu: sudo apt-get install mosquitto" >&2
 
 # Installed again only when pyproject.toml has changed.
 $(STAMP): pyproject.toml

@@ -7,11 +7,14 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from sizes import COMPILED
@@ -21,18 +24,24 @@ from topwatch.bench import (
     incomplete,
     measure,
     plain,
+    plain_filter,
     runner,
     sigmod2006,
+    sigmod2009,
     tkde2011,
     tods2015,
     verdicts,
     workload,
 )
 from topwatch.cli import cli
+from topwatch.skyline.filter import FilterMethod
+from topwatch.skyline.records import Settings
+from topwatch.skyline.simulation import run as simulate
 
 SCRIPT = Path(sys.executable).with_name("topwatch")
 EXPERIMENTS = [experiment.name for experiment in sigmod2006.experiments(sigmod2006.SCALES["tiny"])]
 
+DEVICES = [experiment.name for experiment in sigmod2009.experiments(sigmod2009.SCALES["tiny"])]
 OBJECTS = [*(e.name for e in cikm2009.experiments(cikm2009.SCALES["tiny"])), "speed"]
 RIVALS = [experiment.name for experiment in tkde2011.experiments(tkde2011.SCALES["tiny"])]
 
@@ -125,9 +134,47 @@ def test_incomplete(tmp_path: Path) -> None:
     assert [pace["name"] for pace in speed["points"]] == list(incomplete.RUNS)
 
 
+def test_devices(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / sigmod2009.FOLDER
+    folder.mkdir(parents=True)
+    counts = {name: [1.0, 2.0, 0.0, 3.0, 1.0, 0.0] for name in sigmod2009.CLASSES}
+    table = pa.table({"id": [7, 9, 7, 9, 8, 7], "snapshot": [0, 0, 1, 1, 2, 3], **counts})
+    pq.write_table(table, folder / "part-0.parquet")
+    done = run("sigmod2009", "--scale", "tiny", "--out", tmp_path, "--data", folder.parent)
+    assert done.returncode == 0, done.stderr + done.stdout
+    for name in DEVICES:
+        written = json.loads((tmp_path / f"sigmod2009-tiny-{name}.json").read_text())
+        for part in written["points"]:
+            assert part["wrong"] == []
+            assert part["records"] == (3 if name == "web" else part["setting"]["n"])
+            assert all(one["total"] == pytest.approx(one["uplink"] + one["downlink"]) for one in part["runs"].values())
+
+
+def test_the_transcription_of_filter_is_exact_and_robust() -> None:
+    class Checked(plain_filter.PlainFilter):
+        def _make_filters(self, skyline: np.ndarray) -> None:
+            super()._make_filters(skyline)
+            self._check()
+
+    for data in ("ind", "ant"):
+        setting = sigmod2009.Setting(data=data, n=60, d=3, ticks=15)
+        server = Checked(Settings(3))
+
+        def snapshots(setting: sigmod2009.Setting = setting, server: Checked = server) -> Iterator[np.ndarray]:
+            for snapshot in sigmod2009.snapshots(setting, 1):
+                server.truth = snapshot
+                yield snapshot
+
+        plain = simulate(snapshots(), setting.n, server, True)
+        ours = simulate(sigmod2009.snapshots(setting, 1), setting.n, FilterMethod(Settings(3)), True)
+        assert plain.answers == ours.answers
+        assert (plain.per_timestamp["skyline"] == ours.per_timestamp["skyline"]).all()
+
+
 def test_list() -> None:
     lines = [f"sigmod2006: {', '.join(EXPERIMENTS)}", f"tods2015: {', '.join(tods2015.EXPERIMENTS)}"]
-    lines += [f"tkde2011: {', '.join(RIVALS)}", f"cikm2009: {', '.join(OBJECTS)}", "spark: stream, start"]
+    lines += [f"tkde2011: {', '.join(RIVALS)}", f"cikm2009: {', '.join(OBJECTS)}"]
+    lines += [f"sigmod2009: {', '.join(DEVICES)}", "spark: stream, start"]
     assert run("--list").stdout == "\n".join(lines) + "\n"
 
 

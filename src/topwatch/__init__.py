@@ -12,22 +12,43 @@ Examples
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from topwatch.changes import Answer, Change, Changes, Entry
-from topwatch.errors import DataError, PlanError, QueryError, TopwatchError
-from topwatch.monitor import Monitor
-from topwatch.queries import Dominating, IncompleteTopK, Nearest, Threshold, TopK
-from topwatch.scoring import distance, expr, linear, product, quadratic
-from topwatch.windows import last, latest
+if TYPE_CHECKING:
+    from topwatch.changes import Answer, Change, Changes, Entry
+    from topwatch.errors import DataError, PlanError, QueryError, TopwatchError
+    from topwatch.monitor import Monitor
+    from topwatch.queries import Dominating, IncompleteTopK, Nearest, Threshold, TopK
+    from topwatch.scoring import distance, expr, linear, product, quadratic
+    from topwatch.windows import last, latest
 
 __version__ = "0.1.0"
 
+# Imported when they are asked for: a device that runs an agent has neither Numba nor Spark.
+_HOMES = {
+    "changes": ("Answer", "Change", "Changes", "Entry"),
+    "errors": ("DataError", "PlanError", "QueryError", "TopwatchError"),
+    "monitor": ("Monitor",),
+    "queries": ("Dominating", "IncompleteTopK", "Nearest", "Threshold", "TopK"),
+    "scoring": ("distance", "expr", "linear", "product", "quadratic"),
+    "windows": ("last", "latest"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-def __getattr__(name: str) -> ModuleType:
-    if name == "spark":  # imported when it is asked for: most users have no Spark
-        return importlib.import_module("topwatch.spark")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        found = getattr(importlib.import_module(f"topwatch.{_HOME_OF[name]}"), name)
+    elif name in ("spark", "skyline"):
+        found = importlib.import_module(f"topwatch.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
 
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,14 +89,14 @@ def demo(
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
-    help="A folder with luce, covtype, zillow and nycflights13 as Parquet files.",
+    help="A folder with data sets: luce, covtype, zillow, nycflights13, worldcup98-snapshots.",
 )
 @click.option("--list", "show", is_flag=True, help="List the benches and their experiments.")
 def bench(names: tuple[str, ...], scale: str, only: str, out: Path, seed: int, data: Path | None, show: bool) -> None:
     """Measure the papers' experiments; all of them when no NAME is given.
 
     The algorithms' answers are compared while they are timed: where they differ, the exit code is 1. The scale small
-    takes a few minutes, paper about an hour.
+    takes a few minutes for a bench, paper an hour or more; sigmod2009 takes longest.
     """
     from topwatch.bench import runner
 
@@ -186,6 +187,101 @@ def dataset(
         click.echo(job.run(spark))
     finally:
         spark.stop()
+
+
+@cli.group()
+def edge() -> None:
+    """Skylines over many devices with few messages, over an MQTT 5 broker."""
+
+
+def _broker_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say where the broker is, and hand it the broker."""
+
+    @functools.wraps(command)
+    def with_broker(**given: Any) -> None:
+        from topwatch.edge.connection import Broker
+
+        names = ("host", "port", "user", "password", "tls", "ca", "certificate", "key")
+        command(broker=Broker(**{name: given.pop(name) for name in names}), **given)
+
+    options = (
+        click.option("--host", default="127.0.0.1", show_default=True, help="Where the broker is."),
+        click.option("--port", type=click.IntRange(1, 65535), default=1883, show_default=True),
+        click.option("--user", help="A user name for the broker."),
+        click.option("--password", envvar="TOPWATCH_MQTT_PASSWORD", help="Better set TOPWATCH_MQTT_PASSWORD."),
+        click.option("--tls", is_flag=True, help="Encrypt, and check the broker's certificate."),
+        click.option("--ca", type=click.Path(exists=True), help="Whom to trust instead of the system's authorities."),
+        click.option("--certificate", type=click.Path(exists=True), help="Who we are."),
+        click.option("--key", type=click.Path(exists=True), help="The key of --certificate."),
+        click.option("--prefix", default="topwatch", show_default=True, help="The beginning of all topics."),
+    )
+    found: Callable[..., None] = with_broker
+    for option in reversed(options):
+        found = option(found)
+    return found
+
+
+@edge.command()
+@click.option(
+    "--prefer", multiple=True, required=True, metavar="NAME=min|max", help="A column, in order; several times."
+)
+@click.option("--method", default="filter", show_default=True, help="naive, filter, sampling or hybrid.")
+@click.option("--share", type=float, default=0.8, show_default=True, help="Frequent: in that share of skylines.")
+@click.option("--window", type=int, default=1000, show_default=True, help="Of so many timestamps.")
+@click.option("--epsilon", type=float, default=0.2, show_default=True, help="Error of a method that samples.")
+@click.option("--delta", type=float, default=0.1, show_default=True, help="Its confidence.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of its schedule.")
+@click.option("--every", type=float, default=1.0, show_default=True, help="Seconds between timestamps.")
+@click.option("--patience", type=float, default=0.1, show_default=True, help="Seconds of silence that end a timestamp.")
+@click.option("--ticks", type=click.IntRange(min=1), help="Stop after so many timestamps.")
+@click.option("--state", type=click.Path(path_type=Path, dir_okay=False), help="A file that outlives restarts.")
+@_broker_options
+def coordinator(
+    broker: Any,
+    prefix: str,
+    prefer: tuple[str, ...],
+    method: str,
+    every: float,
+    patience: float,
+    ticks: int | None,
+    state: Path | None,
+    **guarantee: Any,
+) -> None:
+    """Announce timestamps, hear devices and publish the skyline and the frequent skyline, retained.
+
+    Prints a line for each timestamp.
+    """
+    from topwatch.edge.coordinator import Coordinator
+    from topwatch.skyline import Server
+
+    server = Server(_pairs("--prefer", prefer), method, **guarantee)
+    running = Coordinator(server, broker, prefix, every, patience, state=state)
+    running.start()
+    try:
+        running.run(ticks, lambda result: click.echo(result.line()))
+    finally:
+        running.stop()
+
+
+@edge.command()
+@click.argument("id")
+@click.option("--columns", type=click.IntRange(1, 32), required=True, help="How many values a line has.")
+@_broker_options
+def agent(broker: Any, prefix: str, id: str, columns: int) -> None:
+    """Speak for the device ID: its values are the last line of standard input, numbers with commas or spaces.
+
+    The device leaves when the input ends.
+    """
+    from topwatch.edge.agent import Agent
+    from topwatch.edge.reading import LastLine
+
+    last = LastLine(sys.stdin, columns)
+    speaking = Agent(id, columns, lambda tick: last.values, broker, prefix)
+    speaking.start()
+    try:
+        last.follow()
+    finally:
+        speaking.stop()
 
 
 def _pairs(option: str, items: tuple[str, ...]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from topwatch.bench import (
     cikm2009,
+    devices,
     dominating,
     incomplete,
     machine,
@@ -19,6 +20,7 @@ from topwatch.bench import (
     plots,
     report,
     sigmod2006,
+    sigmod2009,
     sizes,
     tkde2011,
     tods2015,
@@ -46,6 +48,7 @@ def listing() -> str:
     tods2015: defaults, drift, k, ...
     tkde2011: answers, ...
     cikm2009: streams, ...
+    sigmod2009: server, ...
     spark: stream, start
     """
     return "\n".join(f"{name}: {', '.join(bench.experiments)}" for name, bench in BENCHES.items())
@@ -156,6 +159,9 @@ BENCHES = {
             incomplete.SPEED,
         ),
         incomplete.run,
+    ),
+    "sigmod2009": Bench(
+        tuple(experiment.name for experiment in sigmod2009.experiments(sigmod2009.SCALES["tiny"])), devices.run
     ),
     "spark": Bench(("stream", "start"), _run_spark),
 }
