@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from sizes import COMPILED
 
-from topwatch.bench import measure, plain, runner, sigmod2006, tkde2011, tods2015, verdicts, workload
+from topwatch.bench import fronts, measure, plain, runner, sigmod2006, tkde2011, tods2015, verdicts, workload
 from topwatch.cli import cli
 
 SCRIPT = Path(sys.executable).with_name("topwatch")
@@ -48,6 +48,15 @@ def test_top_kw(tmp_path: Path) -> None:
     for part in written["points"]:
         assert part["skipped"] == {}
         assert [one["algorithm"] for one in part["runs"]] == list(tods2015.ALL)
+
+
+def test_skylines(tmp_path: Path) -> None:
+    done = run("skyline", "--scale", "tiny", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    for name in fronts.EXPERIMENTS:
+        written = json.loads((tmp_path / f"skyline-tiny-{name}.json").read_text())
+        assert all(one["right"] for point in written["points"] for one in point)
+        assert {point[0]["name"] for point in written["points"]} == {"topwatch"}
 
 
 def test_reserve_in_plain_numpy() -> None:
@@ -104,7 +113,7 @@ def test_dominating(tmp_path: Path) -> None:
 
 def test_list() -> None:
     lines = [f"sigmod2006: {', '.join(EXPERIMENTS)}", f"tods2015: {', '.join(tods2015.EXPERIMENTS)}"]
-    lines += [f"tkde2011: {', '.join(RIVALS)}", "spark: stream, start"]
+    lines += [f"tkde2011: {', '.join(RIVALS)}", "skyline: static, window", "spark: stream, start"]
     assert run("--list").stdout == "\n".join(lines) + "\n"
 
 

@@ -17,7 +17,7 @@ from types import ModuleType
 from topwatch.changes import Answer, Change, Changes, Entry
 from topwatch.errors import DataError, PlanError, QueryError, TopwatchError
 from topwatch.monitor import Monitor
-from topwatch.queries import Dominating, Nearest, Threshold, TopK
+from topwatch.queries import Dominating, FrequentSkyline, Nearest, Skyline, Threshold, TopK
 from topwatch.scoring import distance, expr, linear, product, quadratic
 from topwatch.windows import last, latest
 
@@ -37,10 +37,12 @@ __all__ = [
     "DataError",
     "Dominating",
     "Entry",
+    "FrequentSkyline",
     "Monitor",
     "Nearest",
     "PlanError",
     "QueryError",
+    "Skyline",
     "Threshold",
     "TopK",
     "TopwatchError",

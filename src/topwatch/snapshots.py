@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from topwatch.errors import DataError
-from topwatch.queries import Dominating, Nearest, Query, Threshold, TopK
+from topwatch.queries import Dominating, FrequentSkyline, Nearest, Query, Skyline, Threshold, TopK
 from topwatch.scoring import Score, distance, expr, linear, product, quadratic
 from topwatch.windows import LastRows, LastTime, Latest, Window
 
@@ -85,6 +85,11 @@ def describe_query(query: Query) -> dict[str, Any]:
     common: dict[str, Any] = {"name": query.name, "where": dict(query.where)}
     if isinstance(query, Dominating):
         return {"kind": "dominating", "k": int(query.k), "prefer": dict(query.prefer), **common}
+    if isinstance(query, Skyline):
+        return {"kind": "skyline", "prefer": dict(query.prefer), **common}
+    if isinstance(query, FrequentSkyline):
+        often = {"share": query.share, "snapshots": int(query.snapshots)}
+        return {"kind": "frequent", "prefer": dict(query.prefer), **often, **common}
     common["score"] = _describe_score(query.score)
     if isinstance(query, Threshold):
         return {"kind": "threshold", "above": query.above, **common}
@@ -96,6 +101,10 @@ def read_query(data: Mapping[str, Any]) -> Query:
     common: dict[str, Any] = {"name": data["name"], "where": {c: tuple(r) for c, r in data["where"].items()}}
     if data["kind"] == "dominating":
         return Dominating(k=data["k"], prefer=data["prefer"], **common)
+    if data["kind"] == "skyline":
+        return Skyline(prefer=data["prefer"], **common)
+    if data["kind"] == "frequent":
+        return FrequentSkyline(prefer=data["prefer"], share=data["share"], snapshots=data["snapshots"], **common)
     score = _read_score(data["score"])
     if data["kind"] == "threshold":
         return Threshold(score=score, above=data["above"], **common)

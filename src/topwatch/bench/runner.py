@@ -12,6 +12,7 @@ from rich.text import Text
 
 from topwatch.bench import (
     dominating,
+    fronts,
     machine,
     measure,
     plots,
@@ -43,6 +44,7 @@ def listing() -> str:
     sigmod2006: defaults, k, ...
     tods2015: defaults, drift, k, ...
     tkde2011: answers, ...
+    skyline: static, window
     spark: stream, start
     """
     return "\n".join(f"{name}: {', '.join(bench.experiments)}" for name, bench in BENCHES.items())
@@ -147,6 +149,7 @@ BENCHES = {
     "tkde2011": Bench(
         tuple(experiment.name for experiment in tkde2011.experiments(tkde2011.SCALES["tiny"])), dominating.run
     ),
+    "skyline": Bench(fronts.EXPERIMENTS, fronts.run),
     "spark": Bench(("stream", "start"), _run_spark),
 }
 

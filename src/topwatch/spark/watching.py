@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from topwatch.errors import DataError, QueryError, nearest_name
 from topwatch.monitor import Monitor
-from topwatch.queries import Dominating, Query
+from topwatch.queries import Dominating, FrequentSkyline, Query
 from topwatch.spark.file_order import PLACES, file_places, reads_files
 from topwatch.spark.pruning import worthwhile
 from topwatch.spark.quoting import quoted
@@ -86,9 +86,12 @@ def watch(
     # Everything that a monitor refuses is refused here, on the driver, before anything runs.
     said = "first" if emit == "first" else "changes"
     trial = Monitor(listed, window, every=every, algorithm=algorithm, id=id, time=time, emit=said, **options)
-    if emit == "answers" and any(isinstance(query, Dominating) for query in trial.queries):
+    moving = [type(query).__name__ for query in trial.queries if isinstance(query, Dominating | FrequentSkyline)]
+    if emit == "answers" and moving:
         # Answers are put together from changes, and a score that moves is no change.
-        raise QueryError("emit: 'answers' does not serve Dominating queries, whose scores move; accepted is 'changes'")
+        raise QueryError(
+            f"emit: 'answers' does not serve {moving[0]} queries, whose scores move; accepted is 'changes'"
+        )
     columns = trial.columns
     _check_columns(
         df.schema, columns, {"id": [id], "time": [time] if time else [], "by": by_names, "order": order_names}

@@ -1,0 +1,212 @@
+"""The skyline of rows that lie there all at once.
+
+Rows come in the order of the sum of their levels (:mod:`topwatch.kernels.levels`). What dominates a row has a smaller
+sum, or the same word; so each row is compared with the skyline so far, word by word, and the values decide where the
+words leave it open. The skyline lies in groups by the halves of the first columns that its rows are in: a row has no
+dominator in a group that is in the worse half of a column in which the row is in the better one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from topwatch.kernels.compile import ZERO, inlined, kernel, leaf
+from topwatch.kernels.levels import level_of
+from topwatch.kernels.scoring import Floats, Ints
+
+CHUNK = 256  # rows of a group that lie together
+BLOCK = 512  # rows that strong ones are compared with at once
+OUT, ALONE = -2, -1  # what is found of a row: dominated, or neither that nor the same as another
+
+
+class Placed(NamedTuple):
+    """Rows in the order in which they are looked at."""
+
+    value: Floats  # (rows, columns)
+    word: Ints
+    group: Ints
+    guard: int
+    keep: np.ndarray  # of bool: in the skyline so far
+    twin: Ints  # another row with the same values, which stands for it, or -1
+
+
+class Groups(NamedTuple):
+    """Rows of the skyline by group, in chunks."""
+
+    chunk: Ints  # a group's first one, or -1
+    newest: Ints
+    after: Ints  # of a chunk
+    size: Ints  # of a chunk
+    member: Ints  # rows, chunk by chunk
+    word: Ints  # their words
+    used: Ints  # one number: chunks
+
+
+@kernel
+def drop_beaten(values: Floats, strong: Floats, left: Ints) -> int:
+    """Write the rows (columns, rows) that none of the strong ones dominates; return how many there are.
+
+    The first strong rows are compared with all rows of a block, the others with those that are left of it.
+    """
+    d, n = values.shape
+    found = ZERO
+    le = np.empty(BLOCK, np.bool_)
+    ge = np.empty(BLOCK, np.bool_)
+    some = np.empty((d, BLOCK))
+    names = np.empty(BLOCK, np.int64)
+    for start in range(0, n, BLOCK):
+        size = min(BLOCK, n - start)
+        for j in range(d):
+            for i in range(size):
+                some[j, i] = values[j, start + i]
+        for i in range(size):
+            names[i] = start + i
+        for s in range(strong.shape[1]):
+            _compare(some[:, :size], strong[:, s], le[:size], ge[:size])
+            kept = ZERO
+            beaten = np.int32(0)
+            for i in range(size):
+                beaten = np.int32(beaten + (np.int32(ge[i]) & np.int32(not le[i])))
+            if beaten == 0:
+                continue
+            for i in range(size):
+                if not ge[i] or le[i]:
+                    names[kept] = names[i]
+                    for j in range(d):
+                        some[j, kept] = some[j, i]
+                    kept += 1
+            size = kept
+        for i in range(size):
+            left[found] = names[i]
+            found += 1
+    return found
+
+
+@leaf
+def _compare(some: Floats, strong: Floats, le: np.ndarray, ge: np.ndarray) -> None:
+    for j in range(len(strong)):
+        x = some[j]
+        p = strong[j]
+        if j == 0:
+            for i in range(len(le)):
+                le[i] = x[i] <= p
+                ge[i] = x[i] >= p
+        else:
+            for i in range(len(le)):
+                le[i] &= x[i] <= p
+                ge[i] &= x[i] >= p
+
+
+@kernel
+def place_rows(
+    values: Floats, left: Ints, bound: Floats, bounds: Ints, width: int, halves: int, words: Ints, sums: np.ndarray
+) -> None:
+    """Write the words of rows and the sums of their levels (uint16), and the groups behind the words in ``words``."""
+    for i in range(len(left)):
+        word = ZERO
+        total = ZERO
+        group = ZERO
+        for j in range(len(bounds)):
+            level = level_of(bound[j], bounds[j], values[j, left[i]])
+            word |= level << (j * width)
+            total += level
+            if j < halves and 2 * level > bounds[j]:
+                group |= 1 << j
+        words[0, i] = word
+        words[1, i] = group
+        sums[i] = total
+
+
+@kernel
+def keep_front(rows: Placed, groups: int) -> None:
+    """Mark the rows that no other dominates."""
+    n = len(rows.word)
+    chunks = n // CHUNK + groups + 1
+    held = Groups(
+        np.full(groups, -1),
+        np.full(groups, -1),
+        np.full(chunks, -1),
+        np.zeros(chunks, np.int64),
+        np.empty(chunks * CHUNK, np.int64),
+        np.empty(chunks * CHUNK, np.int64),
+        np.zeros(1, np.int64),
+    )
+    for r in range(n):
+        found = _look(rows, held, r)
+        if found == ALONE:
+            rows.keep[r] = True
+            _put(rows, held, r)
+        elif found >= 0:
+            rows.twin[r] = found
+    for r in range(n):
+        if rows.twin[r] >= 0:
+            rows.keep[r] = rows.keep[rows.twin[r]]
+
+
+@leaf
+def _look(rows: Placed, held: Groups, r: int) -> int:
+    """Say whether a row of the skyline dominates row r, or which one is the same."""
+    mine = rows.word[r] | rows.guard
+    halves = rows.group[r]
+    group = ZERO
+    while True:  # over the groups that are in the worse half of no column but those in which the row is
+        chunk = held.chunk[group]
+        while chunk >= 0:
+            first = chunk * CHUNK
+            words = held.word[first : first + held.size[chunk]]
+            hits = 0
+            for i in range(len(words)):
+                hits += int((mine - words[i]) & rows.guard == rows.guard)
+            if hits > 0:
+                found = _decide(rows, held, first, len(words), r)
+                if found != ALONE:
+                    return found
+            chunk = held.after[chunk]
+        if group == halves:
+            return ALONE
+        group = (group - halves) & halves
+    return ALONE
+
+
+@leaf
+def _decide(rows: Placed, held: Groups, first: int, size: int, r: int) -> int:
+    """Look at the values of rows whose words may dominate that of row r."""
+    mine = rows.word[r] | rows.guard
+    for i in range(first, first + size):
+        if (mine - held.word[i]) & rows.guard == rows.guard:
+            other = held.member[i]
+            if not rows.keep[other]:
+                continue
+            less = False
+            more = False
+            for j in range(rows.value.shape[1]):
+                less |= rows.value[other, j] < rows.value[r, j]
+                more |= rows.value[other, j] > rows.value[r, j]
+            if less and not more:
+                return OUT
+            if not less and not more:
+                return other
+            if more and not less:
+                rows.keep[other] = False
+    return ALONE
+
+
+@inlined
+def _put(rows: Placed, held: Groups, r: int) -> None:
+    group = rows.group[r]
+    chunk = held.newest[group]
+    if chunk < 0 or held.size[chunk] == CHUNK:
+        fresh = held.used[0]
+        held.used[0] += 1
+        if chunk < 0:
+            held.chunk[group] = fresh
+        else:
+            held.after[chunk] = fresh
+        held.newest[group] = fresh
+        chunk = fresh
+    at = chunk * CHUNK + held.size[chunk]
+    held.member[at] = r
+    held.word[at] = rows.word[r]
+    held.size[chunk] += 1
