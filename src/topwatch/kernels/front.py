@@ -12,19 +12,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.compile import ZERO, inlined, kernel, leaf
+from topwatch.kernels.compile import ZERO, inlined, kernel, leaf, long
 from topwatch.kernels.levels import level_of
 from topwatch.kernels.scoring import Floats, Ints
 
 CHUNK = 256  # rows of a group that lie together
 BLOCK = 512  # rows that strong ones are compared with at once
+HALVES = 8  # columns that make groups
 OUT, ALONE = -2, -1  # what is found of a row: dominated, or neither that nor the same as another
+
+
+class Scale(NamedTuple):
+    """How values become levels, column by column: by a table of equal slots, or by a search among bounds."""
+
+    low: Floats
+    high: Floats
+    slots: Floats  # for each unit of the column; 0: no table, since values are too uneven
+    level: np.ndarray  # (columns, slots); uint16
+    bound: Floats
+    bounds: Ints
+    half: Ints  # the first level of the worse half
+    coarse: Ints  # a level shifted by this is the coordinate of a cell
+    place: Ints  # where that stands in the number of a cell
 
 
 class Placed(NamedTuple):
     """Rows in the order in which they are looked at."""
 
-    value: Floats  # (rows, columns)
+    value: Floats  # (rows, columns), in another order
+    row: Ints  # their places there
     word: Ints
     group: Ints
     guard: int
@@ -48,74 +64,92 @@ class Groups(NamedTuple):
 def drop_beaten(values: Floats, strong: Floats, left: Ints) -> int:
     """Write the rows (columns, rows) that none of the strong ones dominates; return how many there are.
 
-    The first strong rows are compared with all rows of a block, the others with those that are left of it.
+    Rows of a block lie together, and move up when half of them are dominated.
     """
     d, n = values.shape
     found = ZERO
-    le = np.empty(BLOCK, np.bool_)
-    ge = np.empty(BLOCK, np.bool_)
     some = np.empty((d, BLOCK))
     names = np.empty(BLOCK, np.int64)
+    flags = np.empty((3, BLOCK), np.bool_)
     for start in range(0, n, BLOCK):
         size = min(BLOCK, n - start)
         for j in range(d):
-            for i in range(size):
-                some[j, i] = values[j, start + i]
+            x = values[j, start : start + size]
+            y = some[j, :size]
+            for i in range(len(x)):
+                y[i] = x[i]
         for i in range(size):
             names[i] = start + i
+            flags[2, i] = False
         for s in range(strong.shape[1]):
-            _compare(some[:, :size], strong[:, s], le[:size], ge[:size])
-            kept = ZERO
-            beaten = np.int32(0)
-            for i in range(size):
-                beaten = np.int32(beaten + (np.int32(ge[i]) & np.int32(not le[i])))
-            if beaten == 0:
-                continue
-            for i in range(size):
-                if not ge[i] or le[i]:
-                    names[kept] = names[i]
-                    for j in range(d):
-                        some[j, kept] = some[j, i]
-                    kept += 1
-            size = kept
+            beaten = _mark_beaten(some[:, :size], strong[:, s], flags[:, :size])
+            if 2 * beaten > size:
+                size = _move_up(some, names, flags[2], size)
         for i in range(size):
-            left[found] = names[i]
-            found += 1
+            if not flags[2, i]:
+                left[found] = names[i]
+                found += 1
     return found
 
 
 @leaf
-def _compare(some: Floats, strong: Floats, le: np.ndarray, ge: np.ndarray) -> None:
+def _mark_beaten(some: Floats, strong: Floats, flags: np.ndarray) -> int:
+    """Mark rows that a strong one dominates; return how many are marked by now."""
+    le, ge, dead = flags[0], flags[1], flags[2]
     for j in range(len(strong)):
         x = some[j]
         p = strong[j]
         if j == 0:
-            for i in range(len(le)):
+            for i in range(len(x)):
                 le[i] = x[i] <= p
                 ge[i] = x[i] >= p
         else:
-            for i in range(len(le)):
+            for i in range(len(x)):
                 le[i] &= x[i] <= p
                 ge[i] &= x[i] >= p
+    beaten = np.int32(0)
+    for i in range(len(dead)):
+        dead[i] |= ge[i] & (not le[i])
+        beaten = np.int32(beaten + np.int32(dead[i]))
+    return long(beaten)
+
+
+@leaf
+def _move_up(some: Floats, names: Ints, dead: np.ndarray, size: int) -> int:
+    kept = ZERO
+    for i in range(size):
+        if not dead[i]:
+            names[kept] = names[i]
+            for j in range(len(some)):
+                some[j, kept] = some[j, i]
+            kept += 1
+    for i in range(kept):
+        dead[i] = False
+    return kept
 
 
 @kernel
-def place_rows(
-    values: Floats, left: Ints, bound: Floats, bounds: Ints, width: int, halves: int, words: Ints, sums: np.ndarray
-) -> None:
-    """Write the words of rows and the sums of their levels (uint16), and the groups behind the words in ``words``."""
+def place_rows(values: Floats, left: Ints, scale: Scale, width: int, words: Ints, sums: np.ndarray) -> None:
+    """Write for each row its word, its group and its cell, and the sum of its levels (uint16)."""
     for i in range(len(left)):
         word = ZERO
         total = ZERO
         group = ZERO
-        for j in range(len(bounds)):
-            level = level_of(bound[j], bounds[j], values[j, left[i]])
+        cell = ZERO
+        for j in range(len(scale.low)):
+            x = values[j, left[i]]
+            if scale.slots[j] > 0:
+                x = min(max(x, scale.low[j]), scale.high[j])
+                level = long(scale.level[j, long((x - scale.low[j]) * scale.slots[j])])
+            else:
+                level = level_of(scale.bound[j], scale.bounds[j], x)
             word |= level << (j * width)
             total += level
-            if j < halves and 2 * level > bounds[j]:
-                group |= 1 << j
+            group |= long(level >= scale.half[j]) << j
+            cell |= (level >> scale.coarse[j]) << scale.place[j]
         words[0, i] = word
-        words[1, i] = group
+        words[1, i] = group & ((1 << HALVES) - 1)
+        words[2, i] = cell
         sums[i] = total
 
 
@@ -182,8 +216,8 @@ def _decide(rows: Placed, held: Groups, first: int, size: int, r: int) -> int:
             less = False
             more = False
             for j in range(rows.value.shape[1]):
-                less |= rows.value[other, j] < rows.value[r, j]
-                more |= rows.value[other, j] > rows.value[r, j]
+                less |= rows.value[rows.row[other], j] < rows.value[rows.row[r], j]
+                more |= rows.value[rows.row[other], j] > rows.value[rows.row[r], j]
             if less and not more:
                 return OUT
             if not less and not more:

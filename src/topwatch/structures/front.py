@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from topwatch.kernels.front import Placed, drop_beaten, keep_front, place_rows
+from topwatch.kernels.front import HALVES, Placed, Scale, drop_beaten, keep_front, place_rows
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.structures.axes import bounds_of, stacked
 
 SMALL = 2048  # rows for which no sample is taken
 SAMPLE = 2048
-CANDIDATES = 64  # of the sample, that may be strong
+CANDIDATES = 32  # of the sample, that may be strong
 STRONG = 16
-GAIN = 0.01  # of the sample, that a strong row must drop
+GAIN = 0.15  # of what is left of the sample, that a strong row must drop
 LANES = 16  # columns that words tell of; the values decide about the others
 LEVEL_BITS = 10
-HALVES = 8  # columns that make groups
+CELL_BITS = 16
+LEARNT = 4096  # rows that levels are learnt from
+SLOTS = 4096  # of the table from values to levels
 
 
 def front(values: Floats) -> Ints:
@@ -40,24 +42,26 @@ def front(values: Floats) -> Ints:
         left = unbeaten(values, strong_rows(values[:, :: n // SAMPLE]))
     lanes = min(d, LANES)
     width = min(64 // lanes, LEVEL_BITS + 1)
-    bound, bounds = _bounds(values[:lanes], left, (1 << (width - 1)) - 1)
-    words = np.empty((2, left.size), np.int64)
+    scale = _scale(values[:lanes, left[:: max(1, left.size // LEARNT)]], (1 << (width - 1)) - 1)
+    words = np.empty((3, left.size), np.int64)
     sums = np.empty(left.size, np.uint16)
-    halves = min(lanes, HALVES)
-    place_rows(values, left, bound, bounds, width, halves, words, sums)
+    place_rows(values, left, scale, width, words, sums)
+    if left.size > SMALL:
+        kept = _sieve(words[2], scale)
+        left, words, sums = left[kept], words[:, kept], sums[kept]
     order = np.argsort(sums, kind="stable")
-    left = left[order]
     guard = sum(1 << ((j + 1) * width - 1) for j in range(lanes))
     rows = Placed(
         np.ascontiguousarray(values[:, left].T),
+        order,
         words[0, order],
         words[1, order],
         int(np.array(guard, np.uint64).astype(np.int64)),
         np.zeros(left.size, np.bool_),
         np.full(left.size, -1),
     )
-    keep_front(rows, 1 << halves)
-    return np.sort(left[rows.keep])
+    keep_front(rows, 1 << min(lanes, HALVES))
+    return np.sort(left[order[rows.keep]])
 
 
 def unbeaten(values: Floats, strong: Floats) -> Ints:
@@ -85,18 +89,56 @@ def strong_rows(sample: Floats) -> Floats:
         beats &= mine[:, None] <= others
         same &= mine[:, None] == others
     beats &= ~same
-    chosen = []
+    chosen: list[int] = []
+    rest = sample.shape[1]
     for _ in range(STRONG):
         gains = beats.sum(axis=1)
-        best = int(gains.argmax())
-        if gains[best] <= GAIN * sample.shape[1]:
+        best = int(gains.argmax()) if gains.size else 0
+        if not gains.size or gains[best] <= GAIN * rest:
             break
         chosen.append(best)
+        rest -= int(gains[best])
         beats &= ~beats[best]
     return np.ascontiguousarray(some[:, chosen])
 
 
-def _bounds(values: Floats, left: Ints, most: int) -> tuple[Floats, Ints]:
-    """Return the bounds of levels, at most so many for a column, learnt from some of the rows that are left."""
-    some = left[:: max(1, left.size // (4 * most + 1))]
-    return stacked([bounds_of(column[some], most) for column in values])
+def _scale(some: Floats, most: int) -> Scale:
+    """Learn from some rows how values become levels, at most so many for a column besides the first."""
+    d = len(some)
+    bound, bounds = stacked([bounds_of(column, most) for column in some])
+    low, high, slots = np.zeros((3, d))
+    level = np.zeros((d, SLOTS + 1), np.uint16)
+    for j, column in enumerate(some):
+        mine = bound[j, : bounds[j]]
+        finite = column[np.isfinite(column)]
+        if not mine.size or not finite.size:
+            continue
+        ends = float(finite.min()), float(finite.max())
+        step = SLOTS / (ends[1] - ends[0]) if ends[1] > ends[0] else np.inf
+        if not np.isfinite(step) or not np.isfinite(ends[1] - ends[0]):
+            continue
+        edges = ends[0] + np.arange(SLOTS + 1) / step
+        table = np.searchsorted(mine, edges, side="right")
+        if 2 * np.unique(table).size > mine.size:
+            low[j], high[j], slots[j], level[j] = *ends, step, table
+    top = np.maximum(bounds, level[:, -1])
+    have = np.array([int(last).bit_length() for last in top])
+    bits = np.minimum(CELL_BITS // d + (np.arange(d) < CELL_BITS % d), have)
+    place = np.cumsum(bits) - bits
+    return Scale(low, high, slots, level, bound, bounds, bounds // 2 + 1, have - bits, place)
+
+
+def _sieve(cells: Ints, scale: Scale) -> np.ndarray:
+    """Mark the rows whose cell has no row in a cell that is before it in every column."""
+    bits = np.append(scale.place[1:], 0) - scale.place
+    bits[-1] = max(0, int(cells.max(initial=0)).bit_length() - scale.place[-1])
+    shape = tuple(1 << int(part) for part in bits[::-1])
+    full = np.zeros(int(np.prod(shape)), np.bool_)
+    full[cells] = True
+    before = full.reshape(shape)
+    for axis in range(before.ndim):
+        before = np.logical_or.accumulate(before, axis=axis)
+    behind = np.zeros_like(before)
+    behind[(slice(1, None),) * before.ndim] = before[(slice(None, -1),) * before.ndim]
+    kept: np.ndarray = ~behind.ravel()[cells]
+    return kept
