@@ -20,7 +20,7 @@ import numpy as np
 from topwatch.errors import DataError, QueryError, nearest_name
 from topwatch.queries import Direction, Dominating, TopK, check_k, checked_prefer
 from topwatch.scoring import Score
-from topwatch.spark.choosing import Band, Choice, Dominant, Named, Scored, Winnow, numbers, signs
+from topwatch.spark.choosing import Band, Choice, Dominant, Named, Scored, Winnow, signs
 from topwatch.spark.quoting import quoted
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ def _strong(df: DataFrame, prefer: dict[str, Direction]) -> Floats:
     from topwatch.structures.front import strong_rows
 
     read = df.select(*(F.col(quoted(name)).cast("double").alias(str(j)) for j, name in enumerate(prefer)))
-    sample = read.sample(SAMPLED, seed=0).limit(SAMPLE).toArrow()
-    values = numbers(sample, tuple(sample.column_names)) * signs(prefer)
+    sample = read.sample(SAMPLED, seed=0).take(SAMPLE)  # not toArrow, for which Spark would shuffle them
+    values = np.array(sample, np.float64).reshape(len(sample), len(prefer)).T * signs(prefer)
     return strong_rows(values[:, ~np.isnan(values).any(axis=0)])
 
 
