@@ -44,12 +44,10 @@ def shuffled(spark: SparkSession) -> Iterator[Shuffled]:
 
 
 def _stages(spark: SparkSession) -> list[Any]:
-    from py4j.java_collections import ListConverter
-
     context: Any = spark.sparkContext
     gateway, jvm = context._gateway, context._jvm
     scala = context._jsc.sc()
     scala.listenerBus().waitUntilEmpty()
-    nothing = ListConverter().convert([], gateway._gateway_client)
-    stages = scala.statusStore().stageList(None, False, False, gateway.new_array(jvm.double, 0), nothing)
+    quantiles, states = gateway.new_array(jvm.double, 0), jvm.java.util.ArrayList()
+    stages = scala.statusStore().stageList(None, False, False, quantiles, states)
     return [stages.apply(place) for place in range(stages.size())]

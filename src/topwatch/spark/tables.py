@@ -147,7 +147,7 @@ def _strong(df: DataFrame, prefer: dict[str, Direction]) -> Floats:
     from topwatch.structures.front import strong_rows
 
     read = df.select(*(F.col(quoted(name)).cast("double").alias(str(j)) for j, name in enumerate(prefer)))
-    sample = read.sample(SAMPLED, seed=0).take(SAMPLE)  # not toArrow, for which Spark would shuffle them
+    sample = read.sample(fraction=SAMPLED, seed=0).take(SAMPLE)  # not toArrow, for which Spark would shuffle them
     values = np.array(sample, np.float64).reshape(len(sample), len(prefer)).T * signs(prefer)
     return strong_rows(values[:, ~np.isnan(values).any(axis=0)])
 

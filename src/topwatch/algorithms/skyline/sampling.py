@@ -53,7 +53,7 @@ def sampled(seed: int, number: int, rate: float) -> bool:
     """Tell whether a snapshot is sampled: the same for all that know the seed, and for any number at once.
 
     >>> [number for number in range(1, 30) if sampled(7, number, 0.1)]
-    [7, 22]
+    [21, 28]
     """
     x = (seed * 0x9E3779B97F4A7C15 + number * 0xD1342543DE82EF95 + 0x632BE59BD9B4E019) & _WORD
     for multiplier in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):  # splitmix64
