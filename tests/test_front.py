@@ -37,8 +37,9 @@ def expected(values: np.ndarray) -> list[int]:
 @pytest.mark.parametrize("data", ["ind", "ant", "cor", "ties", "twins", "near", "infinite"])
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6, 9, 20])
 def test_front(d: int, data: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SMALL", 20)
-    monkeypatch.setattr(module, "SAMPLE", 50)
+    monkeypatch.setattr(module, "EASY", 0.0)
+    monkeypatch.setattr(module, "FEW", 20)
+    monkeypatch.setattr(module, "MANY", 40)
     for rows in (0, 1, 2, 19, 70, 700 if COMPILED else 120):
         values = table(rng, data, rows, d)
         before = values.copy()
@@ -50,10 +51,18 @@ def test_front(d: int, data: str, rng: np.random.Generator, monkeypatch: pytest.
 def test_levels_that_leave_much_open(bits: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows with the same word may come in any order, and drop each other."""
     monkeypatch.setattr(module, "LEVEL_BITS", bits)
+    monkeypatch.setattr(module, "EASY", 0.0)
     for data in ("ind", "ant", "ties", "twins"):
         for d in (1, 2, 4):
             values = table(rng, data, 400 if COMPILED else 80, d)
             assert front(values).tolist() == expected(values)
+
+
+@pytest.mark.parametrize("data", ["ind", "ant", "ties", "twins", "infinite"])
+def test_easy_rows(data: str, rng: np.random.Generator) -> None:
+    for d in (1, 3, 5):
+        values = table(rng, data, 300 if COMPILED else 90, d)
+        assert front(values).tolist() == expected(values)
 
 
 def test_strong_rows_drop_only_what_they_dominate(rng: np.random.Generator) -> None:

@@ -17,8 +17,9 @@ from topwatch.kernels.levels import level_of
 from topwatch.kernels.scoring import Floats, Ints
 
 CHUNK = 256  # rows of a group that lie together
-BLOCK = 512  # rows that strong ones are compared with at once
 HALVES = 8  # columns that make groups
+ROOM = 1024  # rows of a skyline that is found easily
+LEEWAY = 4096  # rows on which more comparisons may be spent at first
 OUT, ALONE = -2, -1  # what is found of a row: dominated, or neither that nor the same as another
 
 
@@ -61,83 +62,71 @@ class Groups(NamedTuple):
 
 
 @kernel
-def drop_beaten(values: Floats, strong: Floats, left: Ints) -> int:
-    """Write the rows (columns, rows) that none of the strong ones dominates; return how many there are.
+def keep_easily(values: Floats, most: float, keep: np.ndarray) -> bool:
+    """Mark the rows that no other dominates, each compared with those so far; give up when that takes too much.
 
-    Rows of a block lie together, and move up when half of them are dominated.
+    That is block-nested loops: best where the skyline is small. ``most`` is how many rows one may be compared with,
+    on average. A row that dominates another moves forward, since it is likely to dominate more.
     """
     d, n = values.shape
-    found = ZERO
-    some = np.empty((d, BLOCK))
-    names = np.empty(BLOCK, np.int64)
-    flags = np.empty((3, BLOCK), np.bool_)
-    for start in range(0, n, BLOCK):
-        size = min(BLOCK, n - start)
+    rows = np.empty(ROOM, np.int64)
+    held = np.empty((ROOM, d))
+    size = ZERO
+    compared = ZERO
+    x = np.empty(d)
+    for r in range(n):
         for j in range(d):
-            x = values[j, start : start + size]
-            y = some[j, :size]
-            for i in range(len(x)):
-                y[i] = x[i]
-        for i in range(size):
-            names[i] = start + i
-            flags[2, i] = False
-        for s in range(strong.shape[1]):
-            beaten = _mark_beaten(some[:, :size], strong[:, s], flags[:, :size])
-            if 2 * beaten > size:
-                size = _move_up(some, names, flags[2], size)
-        for i in range(size):
-            if not flags[2, i]:
-                left[found] = names[i]
-                found += 1
-    return found
-
-
-@leaf
-def _mark_beaten(some: Floats, strong: Floats, flags: np.ndarray) -> int:
-    """Mark rows that a strong one dominates; return how many are marked by now."""
-    le, ge, dead = flags[0], flags[1], flags[2]
-    for j in range(len(strong)):
-        x = some[j]
-        p = strong[j]
-        if j == 0:
-            for i in range(len(x)):
-                le[i] = x[i] <= p
-                ge[i] = x[i] >= p
-        else:
-            for i in range(len(x)):
-                le[i] &= x[i] <= p
-                ge[i] &= x[i] >= p
-    beaten = np.int32(0)
-    for i in range(len(dead)):
-        dead[i] |= ge[i] & (not le[i])
-        beaten = np.int32(beaten + np.int32(dead[i]))
-    return long(beaten)
-
-
-@leaf
-def _move_up(some: Floats, names: Ints, dead: np.ndarray, size: int) -> int:
-    kept = ZERO
-    for i in range(size):
-        if not dead[i]:
-            names[kept] = names[i]
-            for j in range(len(some)):
-                some[j, kept] = some[j, i]
-            kept += 1
-    for i in range(kept):
-        dead[i] = False
-    return kept
+            x[j] = values[j, r]
+        at = ZERO
+        beaten = False
+        while at < size:
+            compared += 1
+            less = False
+            more = False
+            for j in range(d):
+                less |= held[at, j] < x[j]
+                more |= held[at, j] > x[j]
+                if less and more:
+                    break
+            if less and not more:
+                beaten = True
+                break
+            if more and not less:
+                keep[rows[at]] = False
+                size -= 1
+                rows[at] = rows[size]
+                for j in range(d):
+                    held[at, j] = held[size, j]
+            else:
+                at += 1
+        if not beaten:
+            if size == ROOM:
+                return False
+            keep[r] = True
+            rows[size] = r
+            for j in range(d):
+                held[size, j] = x[j]
+            size += 1
+        elif at > 0:
+            to = at >> 1
+            rows[at], rows[to] = rows[to], rows[at]
+            for j in range(d):
+                held[at, j], held[to, j] = held[to, j], held[at, j]
+        if compared > most * (r + LEEWAY):
+            return False
+    return True
 
 
 @kernel
-def place_rows(values: Floats, left: Ints, scale: Scale, width: int, words: Ints, sums: np.ndarray) -> None:
+def place_rows(values: Floats, scale: Scale, width: int, words: Ints, sums: np.ndarray) -> None:
     """Write for each row its word, its group and its cell, and the sum of its levels (uint16)."""
-    for i in range(len(left)):
+    for i in range(len(sums)):
         word = ZERO
         total = ZERO
         group = ZERO
         cell = ZERO
         for j in range(len(scale.low)):
-            x = values[j, left[i]]
+            x = values[j, i]
             if scale.slots[j] > 0:
                 x = min(max(x, scale.low[j]), scale.high[j])
                 level = long(scale.level[j, long((x - scale.low[j]) * scale.slots[j])])

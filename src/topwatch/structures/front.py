@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from topwatch.kernels.front import HALVES, Placed, Scale, drop_beaten, keep_front, place_rows
+from topwatch.kernels.front import HALVES, Placed, Scale, keep_easily, keep_front, place_rows
 from topwatch.kernels.scoring import Floats, Ints
+from topwatch.kernels.strong import choose_strong, drop_beaten
 from topwatch.structures.axes import bounds_of, stacked
 
-SMALL = 2048  # rows for which no sample is taken
-SAMPLE = 2048
-CANDIDATES = 32  # of the sample, that may be strong
-STRONG = 16
-GAIN = 0.15  # of what is left of the sample, that a strong row must drop
+EASY = 10.0  # rows that one is compared with, on average, where nothing else is worth its while
+FEW = 1024  # rows for which no strong ones are sought
+MANY = 32_768  # rows from which a sieve pays
+SAMPLE = 128
+STRONG = 8
+GAIN = 0.1  # of what is left of the sample, that a strong row must drop
 LANES = 16  # columns that words tell of; the values decide about the others
 LEVEL_BITS = 10
 CELL_BITS = 16
-LEARNT = 4096  # rows that levels are learnt from
+LEARNT = 2048  # rows that levels are learnt from
 SLOTS = 4096  # of the table from values to levels
 
 
@@ -36,23 +38,24 @@ def front(values: Floats) -> Ints:
     >>> front(np.array([[1.0, 2.0, 3.0, 1.0], [3.0, 2.0, 3.0, 3.0]])).tolist()
     [0, 1, 3]
     """
-    d, n = values.shape
-    left: Ints = np.arange(n)
-    if n > SMALL:
-        left = unbeaten(values, strong_rows(values[:, :: n // SAMPLE]))
-    lanes = min(d, LANES)
+    some = np.ascontiguousarray(values)
+    keep = np.zeros(values.shape[1], np.bool_)
+    if keep_easily(some, EASY, keep):
+        return np.flatnonzero(keep)
+    left, some = _sifted(some)
+    lanes = min(len(values), LANES)
     width = min(64 // lanes, LEVEL_BITS + 1)
-    scale = _scale(values[:lanes, left[:: max(1, left.size // LEARNT)]], (1 << (width - 1)) - 1)
+    scale = _scale(some[:lanes, :: max(1, left.size // LEARNT)], (1 << (width - 1)) - 1)
     words = np.empty((3, left.size), np.int64)
     sums = np.empty(left.size, np.uint16)
-    place_rows(values, left, scale, width, words, sums)
-    if left.size > SMALL:
-        kept = _sieve(words[2], scale)
-        left, words, sums = left[kept], words[:, kept], sums[kept]
+    place_rows(some, scale, width, words, sums)
+    if left.size > MANY:
+        kept = np.flatnonzero(_sieve(words[2], scale))
+        left, some, words, sums = left[kept], np.take(some, kept, axis=1), np.take(words, kept, axis=1), sums[kept]
     order = np.argsort(sums, kind="stable")
     guard = sum(1 << ((j + 1) * width - 1) for j in range(lanes))
     rows = Placed(
-        np.ascontiguousarray(values[:, left].T),
+        np.ascontiguousarray(some.T),
         order,
         words[0, order],
         words[1, order],
@@ -64,42 +67,43 @@ def front(values: Floats) -> Ints:
     return np.sort(left[order[rows.keep]])
 
 
+def _sifted(some: Floats) -> tuple[Ints, Floats]:
+    """Return the rows that strong ones leave, and their values; again and again while most go."""
+    rows = some.shape[1]
+    left: Ints | None = None
+    while some.shape[1] > FEW:
+        strong = strong_rows(some)
+        if not strong.shape[1]:
+            break
+        kept = unbeaten(some, strong)
+        left = kept if left is None else left[kept]
+        enough = 2 * kept.size > some.shape[1]
+        some = np.take(some, kept, axis=1)
+        if enough:
+            break
+    return np.arange(rows) if left is None else left, some
+
+
 def unbeaten(values: Floats, strong: Floats) -> Ints:
     """Return the rows (rising) that none of a few strong ones dominates.
 
     >>> unbeaten(np.array([[1.0, 2.0, 3.0]]), np.array([[2.0]])).tolist()
     [0, 1]
     """
-    left = np.empty(values.shape[1], np.int64)
-    return left[: drop_beaten(np.ascontiguousarray(values), np.ascontiguousarray(strong), left)]
+    left = np.empty(values.shape[1] + 1, np.int64)
+    return left[: drop_beaten(np.ascontiguousarray(values), np.ascontiguousarray(strong.T), left)]
 
 
-def strong_rows(sample: Floats) -> Floats:
-    """Return a few rows of a sample that together dominate most of it, the strongest first.
+def strong_rows(values: Floats) -> Floats:
+    """Return a few rows that together dominate much of a sample, the strongest first.
 
     >>> strong_rows(np.array([[1.0, 3.0, 4.0, 2.0], [1.0, 2.0, 4.0, 0.0]]))
     array([[1.],
            [1.]])
     """
-    ranks = np.argsort(np.argsort(sample, axis=1), axis=1)
-    some = sample[:, np.argsort(ranks.sum(axis=0))[:CANDIDATES]]
-    beats = np.ones((some.shape[1], sample.shape[1]), np.bool_)
-    same = np.ones_like(beats)
-    for mine, others in zip(some, sample, strict=True):
-        beats &= mine[:, None] <= others
-        same &= mine[:, None] == others
-    beats &= ~same
-    chosen: list[int] = []
-    rest = sample.shape[1]
-    for _ in range(STRONG):
-        gains = beats.sum(axis=1)
-        best = int(gains.argmax()) if gains.size else 0
-        if not gains.size or gains[best] <= GAIN * rest:
-            break
-        chosen.append(best)
-        rest -= int(gains[best])
-        beats &= ~beats[best]
-    return np.ascontiguousarray(some[:, chosen])
+    step = max(1, values.shape[1] // SAMPLE)
+    sample = np.ascontiguousarray(values[:, step // 2 :: step])
+    return np.ascontiguousarray(sample[:, choose_strong(sample, STRONG, GAIN)])
 
 
 def _scale(some: Floats, most: int) -> Scale:
