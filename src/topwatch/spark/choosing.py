@@ -118,7 +118,8 @@ class Band:
     k : int
         How many dominators are too many.
     strong : array (columns, rows), optional
-        Rows of the table, smaller is better; what they dominate is left out at once. Only for k = 1, without groups.
+        Rows of the table, smaller is better: of what is chosen, they drop what they dominate, before others do. Only
+        for k = 1, without groups.
     """
 
     def __init__(self, prefer: dict[str, Any], k: int, strong: Floats | None = None) -> None:
@@ -135,8 +136,8 @@ class Band:
         values = values * self._signs
         if self._strong is None:
             return np.flatnonzero(skybands(values, starts, self._k)), None
-        left = unbeaten(values, self._strong)
-        return left[front(values[:, left])], None
+        found = front(values)
+        return found[unbeaten(values[:, found], self._strong)], None
 
 
 class _Ranking:

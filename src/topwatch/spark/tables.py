@@ -1,8 +1,8 @@
 """Static frames: the best rows of a table, exact on any partitioning.
 
-``top``, ``skyline`` and ``skyband`` choose in each partition first, and shuffle only what is left; before that, a few
-strong rows that all tasks are told drop what they dominate from a ``skyline``. ``dominating``
-counts over all partitions: a few passes at once, when it is called, over numbers that Spark keeps meanwhile
+``top``, ``skyline`` and ``skyband`` choose in each partition first, and shuffle only what is left. Of a ``skyline``,
+what a few strong rows dominate that all tasks are told is not shuffled either. ``dominating`` counts over all
+partitions: a few passes at once, when it is called, over numbers that Spark keeps meanwhile
 (:mod:`topwatch.algorithms.dominating.tables`).
 
 A row with a missing value (null or NaN) in a column that is read is not ranked; infinite values are numbers. Equal
@@ -34,6 +34,7 @@ SCORED = ("score", "rank")  # columns that an answer has on top of the frame's
 COLUMNS = 32  # that can be preferred
 SAMPLE = 8192  # rows
 SAMPLED = 0.02  # of the rows
+STRONG = 1024  # rows at most that all tasks are told
 
 
 def top(df: DataFrame, k: int, score: Score, by: By = None) -> DataFrame:
@@ -79,9 +80,9 @@ def skyline(df: DataFrame, prefer: Mapping[str, Direction], by: By = None) -> Da
     Returns
     -------
     DataFrame
-        The rows of ``df``, in no order. Without ``by``, a small sample is read at the call: rows of it that dominate
-        many others go with every task, and what they dominate is left out before anything else. All else runs when
-        the result is asked for; :func:`topwatch.spark.shuffled` counts what is shuffled then.
+        The rows of ``df``, in no order. Without ``by``, a small sample is read at the call: its skyline goes with every
+        task, and what it dominates of a partition's skyline is not shuffled. All else runs when the result is asked
+        for; :func:`topwatch.spark.shuffled` counts what is shuffled then.
     """
     return _band("skyline", df, 1, prefer, by)
 
@@ -141,15 +142,17 @@ def _band(name: str, df: DataFrame, k: int, prefer: Mapping[str, Direction], by:
 
 
 def _strong(df: DataFrame, prefer: dict[str, Direction]) -> Floats:
-    """Return a few rows that dominate many of a sample; the sample is of the first partitions, as many as it takes."""
+    """Return the skyline of a sample; the sample is of the first partitions, as many as it takes."""
     from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
-    from topwatch.structures.front import strong_rows
+    from topwatch.structures.front import front
 
     read = df.select(*(F.col(quoted(name)).cast("double").alias(str(j)) for j, name in enumerate(prefer)))
     sample = read.sample(fraction=SAMPLED, seed=0).take(SAMPLE)  # not toArrow, for which Spark would shuffle them
     values = np.array(sample, np.float64).reshape(len(sample), len(prefer)).T * signs(prefer)
-    return strong_rows(values[:, ~np.isnan(values).any(axis=0)])
+    values = values[:, ~np.isnan(values).any(axis=0)]
+    found = front(values)
+    return values[:, found[:: 1 + found.size // STRONG]]
 
 
 def _chosen(df: DataFrame, choice: Choice, by: tuple[str, ...], more: Sequence[str], first: bool = True) -> DataFrame:
