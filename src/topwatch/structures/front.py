@@ -1,7 +1,9 @@
-"""The skyline of a table in memory: a few strong rows drop most others, and the rest is sorted and sifted.
+"""The skyline of a table in memory: easily where it is small; else strong rows drop many, and the rest is sorted.
 
-First a sample says which rows dominate most, and one pass drops all that they dominate. What is left becomes words with
-a level of each column, and is looked at in the order of the sum of levels (:mod:`topwatch.kernels.front`).
+First each row is compared with the skyline so far, for as long as few comparisons are enough. Where they are not, a
+sample says which rows dominate most, and a pass drops all that they dominate. What is left becomes words with a level
+of each column; cells behind others go, and rows are looked at in the order of the sum of levels
+(:mod:`topwatch.kernels.front`).
 
 That a sum puts dominators first is the idea of sort-filter-skyline (Chomicki and others, ICDE 2003), groups by halves
 that of point-based partitioning (BSkyTree, Lee and Hwang, EDBT 2010), with the medians of the columns for a pivot.
