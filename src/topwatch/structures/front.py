@@ -51,7 +51,7 @@ def front(values: Floats) -> Ints:
     words = np.empty((3, left.size), np.int64)
     sums = np.empty(left.size, np.uint16)
     place_rows(some, scale, width, words, sums)
-    if left.size > MANY:
+    if left.size > MANY and lanes == len(values):  # cells tell of all columns
         kept = np.flatnonzero(_sieve(words[2], scale))
         left, some, words, sums = left[kept], np.take(some, kept, axis=1), np.take(words, kept, axis=1), sums[kept]
     order = np.argsort(sums, kind="stable")
