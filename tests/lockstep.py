@@ -22,6 +22,7 @@ ALGORITHMS = ("brute", "scan", "tsl", "tma", "sma", "reserve", *MORE, "auto")
 
 DOMINATING = ("brute", "bfa", "eva", "ada", "floor", "auto")  # the exact ones
 INCOMPLETE = ("tally", "sla", "eaa")  # auto is tally
+SKYLINE = ("brute", "witness")
 
 
 def serves(algorithm: str, query: Query, window: Window) -> bool:
@@ -65,6 +66,11 @@ def as_query(query: Query) -> Any:
         )
     if query.kind == "dominating":
         return tw.Dominating(k=query.k, prefer=dict(query.prefer), name=query.name, where=where)
+    if query.kind == "skyline":
+        return tw.Skyline(prefer=dict(query.prefer), name=query.name, where=where)
+    if query.kind == "frequent":
+        often = {"share": query.share, "snapshots": query.snapshots}
+        return tw.FrequentSkyline(prefer=dict(query.prefer), **often, name=query.name, where=where)
     if query.kind == "nearest":
         return tw.Nearest(k=query.k, point=dict(query.score.terms), name=query.name, where=where)
     if query.kind == "threshold":

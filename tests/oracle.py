@@ -12,8 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from oracle_dominating import dominated
+from oracle_frequent import often
 from oracle_incomplete import Incomplete, Parts, is_missing
 from oracle_scores import Score, as_float, score_rows
+from oracle_skyband import dominators
 
 Rows = Mapping[str, Any]
 
@@ -21,12 +23,14 @@ Rows = Mapping[str, Any]
 @dataclass(frozen=True)
 class Query:
     name: str
-    kind: Literal["topk", "nearest", "threshold", "dominating", "incomplete"]
+    kind: Literal["topk", "nearest", "threshold", "dominating", "skyline", "frequent", "incomplete"]
     score: Score
     k: int = 0
     above: float = 0.0
     where: tuple[tuple[str, float, float], ...] = ()
-    prefer: tuple[tuple[str, str], ...] = ()  # of a dominating query, whose score is made from it
+    prefer: tuple[tuple[str, str], ...] = ()  # of a query about dominance, whose score is made from it
+    share: float = 0.0  # of a frequent skyline
+    snapshots: int = 0
     parts: Incomplete | None = None  # of an incomplete query, which has no score
 
 
@@ -111,6 +115,7 @@ class Oracle:
         self._scores: dict[str, np.ndarray] = {}
         self._words: dict[str, list[Any]] = {}  # columns of words
         self.parts: dict[str, Parts] = {}  # of incomplete queries
+        self._snapshots: dict[str, list[tuple[set[Any], set[Any]]]] = {}  # ids in the window, ids in the skyline
         for query in queries:
             self.add(query)
 
@@ -173,6 +178,7 @@ class Oracle:
             self.parts[query.name] = Parts(query.parts, first)
             for ordinal in range(first, self.seen + 1):
                 self._take(query, self.parts[query.name], ordinal)
+        self._snapshots[query.name] = []
         return self._judge_query(query)
 
     def remove(self, name: str) -> list[Change]:
@@ -274,10 +280,17 @@ class Oracle:
         if query.kind == "threshold":
             keep &= scores < query.above if query.score.smaller_is_better else scores > query.above
         live, scores = self._live[keep], scores[keep]
-        if query.prefer and len(live):
-            scores = dominated({name: self.columns[name][live - 1] for name, _ in query.prefer}, query.prefer)
+        if query.prefer:
+            columns = {name: self.columns.get(name, np.zeros(0))[live - 1] for name, _ in query.prefer}
+            if query.kind == "dominating" and len(live):
+                scores = dominated(columns, query.prefer)
+            elif query.kind != "dominating":
+                scores = np.where(dominators(columns, query.prefer) == 0, 0.0, np.nan)
+            if query.kind == "frequent":
+                scores = self._shares(query, live, scores)
+            live, scores = live[~np.isnan(scores)], scores[~np.isnan(scores)]
         order = np.lexsort((-live, scores if query.score.smaller_is_better else -scores))
-        if query.kind != "threshold":
+        if query.kind not in ("threshold", "skyline", "frequent"):
             order = order[: query.k]
         by_row = self.window.kind != "latest"
         return [
@@ -288,3 +301,14 @@ class Oracle:
             )
             for ordinal, score in zip(live[order].tolist(), scores[order].tolist(), strict=True)
         ]
+
+    def _shares(self, query: Query, live: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Take a snapshot; the share of each ranked row, NaN where it is too small."""
+        past = self._snapshots[query.name]
+        if not len(self._live):  # nothing to take a snapshot of, and no id whose past would count
+            past[:] = [(set(), set()) for _ in past]
+            return scores
+        past.append(({self.ids[o - 1] for o in self._live}, {self.ids[o - 1] for o in live[~np.isnan(scores)]}))
+        del past[: -query.snapshots]
+        shares = np.array([often(self.ids[o - 1], past) for o in live], dtype=float)
+        return np.where((shares > 0) & (shares >= query.share), shares, np.nan)

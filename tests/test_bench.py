@@ -21,6 +21,7 @@ from sizes import COMPILED
 
 from topwatch.bench import (
     cikm2009,
+    fronts,
     incomplete,
     measure,
     plain,
@@ -69,6 +70,15 @@ def test_top_kw(tmp_path: Path) -> None:
     for part in written["points"]:
         assert part["skipped"] == {}
         assert [one["algorithm"] for one in part["runs"]] == list(tods2015.ALL)
+
+
+def test_skylines(tmp_path: Path) -> None:
+    done = run("skyline", "--scale", "tiny", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    for name in fronts.EXPERIMENTS:
+        written = json.loads((tmp_path / f"skyline-tiny-{name}.json").read_text())
+        assert all(one["right"] for point in written["points"] for one in point)
+        assert {point[0]["name"] for point in written["points"]} == {"topwatch"}
 
 
 def test_reserve_in_plain_numpy() -> None:
@@ -174,7 +184,7 @@ def test_the_transcription_of_filter_is_exact_and_robust() -> None:
 def test_list() -> None:
     lines = [f"sigmod2006: {', '.join(EXPERIMENTS)}", f"tods2015: {', '.join(tods2015.EXPERIMENTS)}"]
     lines += [f"tkde2011: {', '.join(RIVALS)}", f"cikm2009: {', '.join(OBJECTS)}"]
-    lines += [f"sigmod2009: {', '.join(DEVICES)}", "spark: stream, start"]
+    lines += [f"sigmod2009: {', '.join(DEVICES)}", "skyline: static, window", "spark: stream, start"]
     assert run("--list").stdout == "\n".join(lines) + "\n"
 
 

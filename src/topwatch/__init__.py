@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from topwatch.changes import Answer, Change, Changes, Entry
     from topwatch.errors import DataError, PlanError, QueryError, TopwatchError
     from topwatch.monitor import Monitor
-    from topwatch.queries import Dominating, IncompleteTopK, Nearest, Threshold, TopK
+    from topwatch.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Skyline, Threshold, TopK
     from topwatch.scoring import distance, expr, linear, product, quadratic
     from topwatch.windows import last, latest
 
@@ -29,7 +29,7 @@ _HOMES = {
     "changes": ("Answer", "Change", "Changes", "Entry"),
     "errors": ("DataError", "PlanError", "QueryError", "TopwatchError"),
     "monitor": ("Monitor",),
-    "queries": ("Dominating", "IncompleteTopK", "Nearest", "Threshold", "TopK"),
+    "queries": ("Dominating", "FrequentSkyline", "IncompleteTopK", "Nearest", "Skyline", "Threshold", "TopK"),
     "scoring": ("distance", "expr", "linear", "product", "quadratic"),
     "windows": ("last", "latest"),
 }
@@ -48,7 +48,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [
@@ -58,11 +58,13 @@ __all__ = [
     "DataError",
     "Dominating",
     "Entry",
+    "FrequentSkyline",
     "IncompleteTopK",
     "Monitor",
     "Nearest",
     "PlanError",
     "QueryError",
+    "Skyline",
     "Threshold",
     "TopK",
     "TopwatchError",

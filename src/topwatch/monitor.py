@@ -16,7 +16,7 @@ from topwatch.changes import Answer, Changes, Entry, join
 from topwatch.errors import QueryError, nearest_name
 from topwatch.firsts import Firsts
 from topwatch.intake import Intake, count_skipped
-from topwatch.queries import KINDS, IncompleteTopK, Query, Threshold
+from topwatch.queries import KINDS, IncompleteTopK, Query
 from topwatch.reasons import Why, explain_row
 from topwatch.roll import Roll, Served, explained
 from topwatch.switching import LEVELS, check_query, checked_switch, note_of
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from topwatch.structures.engine import Engine, Found
     from topwatch.structures.feed import Feed
 
-MOST_ROWS = 1_000_000  # of an answer
-
 
 class Monitor:
     """Keeps the answers of standing queries over a stream.
@@ -37,7 +35,7 @@ class Monitor:
     Parameters
     ----------
     queries : query or list of queries
-        What to watch: :class:`TopK` and the other kinds of :mod:`topwatch.queries`.
+        What to watch: :class:`TopK` or another of :mod:`topwatch.queries`.
     window : window
         Which rows count: ``last(n)``, ``last("10 minutes")`` or ``latest()``.
     every : int or str
@@ -287,8 +285,6 @@ class Monitor:
             self._alike[query.reads] = self._alike.get(query.reads, 0) + 1
 
     def _choose(self, query: Query, name: str) -> plan.Choice:
-        if not isinstance(query, Threshold) and query.k > MOST_ROWS and not isinstance(self._window, LastRows):
-            raise QueryError(f"{type(query).__name__}: k: expected at most {MOST_ROWS:,}, got {query.k:,}")
         if self._firsts is not None and isinstance(query, IncompleteTopK):
             raise QueryError("emit: 'first' is of rows, and IncompleteTopK of objects; accepted is 'changes'")
         if self._switch is not None:

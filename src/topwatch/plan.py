@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from topwatch.errors import PlanError, QueryError, nearest_name
-from topwatch.queries import Dominating, IncompleteTopK, Query, Threshold
+from topwatch.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Query, Skyline, Threshold, TopK
 from topwatch.windows import LastRows, Latest, Window
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Group = tuple[str, bool, tuple[str, ...]]  # algorithm, thresholds or not, columns of the grid
 
+MOST_ROWS = 1_000_000  # of an answer
 MANY_QUERIES = 24  # from here on, queries that read the same columns have a group and a grid of their own
 
 _INDEX = ("index", "cells")
@@ -77,8 +78,10 @@ ALGORITHMS = {
         "incomplete", ("slack", "sweep", "bitmaps"), latest=False, bounded=True, most_sources=10, exact=False
     ),
     "tally": Algorithm("incomplete", options=("slack",), latest=False),
+    "witness": Algorithm("skyline"),
+    "sampling": Algorithm("skyline", options=("epsilon", "delta", "seed"), exact=False),
 }
-AUTO = ("reserve", "floor", "tally")  # one for each family
+AUTO = ("reserve", "floor", "witness", "tally")  # one for each family
 SHARES = ("kept", "epsilon", "delta", "sigma", "max_error")  # options between 0 and 1
 SWITCHES = ("suffix", "view")
 WORDS = ("route", "index")
@@ -86,7 +89,10 @@ FAMILIES = {  # what each ranks by
     "topk": "a score",
     "dominating": "the number of dominated rows",
     "incomplete": "what several sources tell of an object",
+    "skyline": "whether it is dominated",
 }
+# Names of the papers that are no algorithms of one process.
+ELSEWHERE = dict.fromkeys(("naive", "filter", "hybrid"), "it is a protocol between devices and a server")
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,7 @@ def choose(query: Query, name: str, window: Window, algorithm: str, may_err: boo
     Where a user allows errors, PA would be a choice too. It is not taken: at the defaults of TODS'15 ``reserve``, which
     is exact, was 1.7 times as fast with k = 9 and 1.1 times with k = 81.
     """
+    _check_query(query, window)
     if algorithm != "auto":
         reason = refusal(query, window, algorithm)
         if reason:
@@ -119,6 +126,11 @@ def choose(query: Query, name: str, window: Window, algorithm: str, may_err: boo
         if reason:
             raise PlanError(f"window: no algorithm can serve query {name!r}: tally is there, but {reason}")
         return Choice(name, "tally", "it is exact, and a row costs it one score")
+    if isinstance(query, Skyline | FrequentSkyline):
+        reason = "a dominated row waits until the one that dominates it is gone"
+        if not isinstance(window, Latest):
+            reason = "it drops rows that a newer one dominates, and the others wait until their last dominator expires"
+        return Choice(name, "witness", reason)
     if isinstance(query, Threshold):
         return Choice(name, "reserve", "a threshold never moves: rows are routed to it and nothing is kept")
     if isinstance(window, Latest):
@@ -128,9 +140,28 @@ def choose(query: Query, name: str, window: Window, algorithm: str, may_err: boo
     return Choice(name, "reserve", "it is exact, and none was clearly faster with 1 to 10,000 queries")
 
 
+def _check_query(query: Query, window: Window) -> None:
+    """Refuse what no algorithm serves."""
+    if (
+        isinstance(query, TopK | Nearest | Dominating | IncompleteTopK)
+        and query.k > MOST_ROWS
+        and not isinstance(window, LastRows)
+    ):
+        raise QueryError(f"{type(query).__name__}: k: expected at most {MOST_ROWS:,}, got {query.k:,}")
+    if isinstance(query, FrequentSkyline) and not isinstance(window, Latest):
+        raise QueryError(
+            f"FrequentSkyline: window: how often an id is in the skyline is counted over latest(); got the {window}"
+        )
+
+
 def check_algorithm(algorithm: str, options: Mapping[str, Any], others: Iterable[str] = ()) -> None:
     """Refuse unknown names and options that neither the algorithm nor ``others`` that may take over have."""
     known = ["auto", *ALGORITHMS]
+    if algorithm in ELSEWHERE:
+        raise UnknownAlgorithmError(
+            f"algorithm: {algorithm!r} cannot serve a query of a monitor: {ELSEWHERE[algorithm]}; witness and sampling"
+            " serve skylines here"
+        )
     if algorithm not in known:
         hint = nearest_name(str(algorithm), known)
         raise UnknownAlgorithmError(f"algorithm: unknown name {algorithm!r}; accepted are {', '.join(known)}{hint}")
@@ -158,6 +189,9 @@ def _check_option(option: str, value: Any) -> None:
     elif option in SWITCHES:
         if not isinstance(value, bool):
             raise QueryError(f"{option}: expected True or False, got {value!r}")
+    elif option == "seed":
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
+            raise QueryError(f"seed: expected a whole number of at least 0, got {value!r}")
     elif not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise QueryError(f"{option}: expected a whole number of at least 1, got {value!r}")
 
@@ -181,6 +215,10 @@ def refusal(query: Query, window: Window, algorithm: str) -> str:
         return f"it ranks rows, and the query by {FAMILIES['incomplete']}"
     if able.most_columns is not None and len(query.reads) > able.most_columns:
         return f"it serves at most {able.most_columns} columns, and the query has {len(query.reads)}"
+    if algorithm == "sampling" and not isinstance(query, FrequentSkyline):
+        return "it counts over some of many snapshots, and the query asks for each"
+    if algorithm == "brute" and isinstance(query, FrequentSkyline):
+        return "it remembers nothing, and the query counts over many snapshots"
     if isinstance(window, Latest) and not able.latest:
         return "it needs rows to expire in the order they came, and a latest() window has none"
     if isinstance(query, IncompleteTopK):
@@ -201,6 +239,8 @@ def family_of(query: Query) -> str:
     """Say which family of algorithms a query belongs to."""
     if isinstance(query, IncompleteTopK):
         return "incomplete"
+    if isinstance(query, Skyline | FrequentSkyline):
+        return "skyline"
     return "dominating" if isinstance(query, Dominating) else "topk"
 
 
@@ -238,7 +278,7 @@ def build(
     module = importlib.import_module(".".join(filter(None, ("topwatch.algorithms", known.family, algorithm))))
     if algorithm == "brute":
         return cast("Engine", module.Brute(feed.window))
-    if known.family == "dominating":
+    if known.family in ("dominating", "skyline"):
         from topwatch.structures.contest import Contests
 
         return Contests(feed.window, expected, module.design(**options))

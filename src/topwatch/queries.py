@@ -6,6 +6,7 @@ scores are better, so that nothing else has to know its kind for that.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -171,9 +172,95 @@ class Dominating(Ranking):
         return tuple(self.prefer)
 
 
+@dataclass(frozen=True)
+class Skyline(Ranking):
+    """The rows that no other row dominates; all have the score 0.
+
+    A row dominates another when it is at least as good in every column of ``prefer`` and better in one. Rows with equal
+    values do not dominate each other.
+
+    Parameters
+    ----------
+    prefer : mapping of column to "min" or "max"
+        The columns that count, each with what is better there.
+    name : str, optional
+        What changes and answers call it; given by the monitor when left out.
+    where : mapping of column to (low, high), optional
+        Only rows inside these closed ranges are ranked, and only they dominate others.
+
+    Examples
+    --------
+    >>> from topwatch import Skyline
+    >>> Skyline(prefer={"price": "min", "stars": "max"}, where={"km": (0, 5)}).columns
+    ('price', 'stars', 'km')
+    """
+
+    prefer: Mapping[str, Direction] = field(hash=False)
+    name: str | None = None
+    where: Mapping[str, Range] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefer", checked_prefer(type(self).__name__, self.prefer))
+        check_common(self)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns it ranks by, in order."""
+        return tuple(self.prefer)
+
+
+@dataclass(frozen=True)
+class FrequentSkyline(Ranking):
+    """The ids that are in the skyline in at least a share of the last snapshots; the score is their share.
+
+    A snapshot is taken at every judgement of a ``latest()`` window. While there have been fewer than ``snapshots``, the
+    share is of those so far (SIGMOD 2009, Definitions 5 and 6).
+
+    Parameters
+    ----------
+    prefer : mapping of column to "min" or "max"
+        As of :class:`Skyline`.
+    share : float
+        Above 0 and at most 1.
+    snapshots : int
+        How many of the last snapshots count.
+    name, where : optional
+        As of :class:`Skyline`.
+
+    Examples
+    --------
+    >>> from topwatch import FrequentSkyline
+    >>> FrequentSkyline(prefer={"price": "min", "stars": "max"}, share=0.8, snapshots=1000).share
+    0.8
+    """
+
+    prefer: Mapping[str, Direction] = field(hash=False)
+    share: float
+    snapshots: int
+    name: str | None = None
+    where: Mapping[str, Range] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefer", checked_prefer(type(self).__name__, self.prefer))
+        check_common(self)
+        share = finite_number("FrequentSkyline: share", self.share)
+        if not 0 < share <= 1:
+            raise QueryError(f"FrequentSkyline: share: expected a number above 0 and at most 1, got {self.share!r}")
+        object.__setattr__(self, "share", share)
+        many = self.snapshots
+        if isinstance(many, bool) or not isinstance(many, numbers.Integral) or not 1 <= many < 2**31:
+            raise QueryError(f"FrequentSkyline: snapshots: expected a whole number of at least 1, got {many!r}")
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns it ranks by, in order."""
+        return tuple(self.prefer)
+
+
 Scored = TopK | Nearest | Threshold
-Query = Scored | Dominating | IncompleteTopK
-KINDS = (TopK, Nearest, Threshold, Dominating, IncompleteTopK)
+Preferring = Dominating | Skyline | FrequentSkyline
+Query = Scored | Preferring | IncompleteTopK
+KINDS = (TopK, Nearest, Threshold, Dominating, Skyline, FrequentSkyline, IncompleteTopK)
 
 
 def _check_score(query: TopK | Threshold) -> None:

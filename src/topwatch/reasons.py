@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from topwatch.changes import Entry
-from topwatch.queries import Dominating, Query, Scored, Threshold
+from topwatch.queries import Dominating, FrequentSkyline, Preferring, Query, Scored, Skyline, Threshold
 
 NAMED = 5  # dominators that are named
 
@@ -27,7 +27,7 @@ class Why:
         query that counts dominated rows, since that would need the scores of all
     bar : the score that it has to reach, None when any will do
     dominators : the rows of the answer that come before it; for a query that counts dominated rows the first few rows
-        that dominate it, newest first
+        that dominate it, newest first; for a skyline the first few of its rows that dominate it
     dominated_by : how many rows dominate it, None for queries that do not ask
     reason : all that in a sentence
     """
@@ -50,7 +50,7 @@ class Why:
 def explain_row(
     id: Any,
     name: str,
-    query: Scored | Dominating,
+    query: Scored | Preferring,
     columns: dict[str, np.ndarray],
     ticks: np.ndarray,
     row: int | None,
@@ -67,6 +67,8 @@ def explain_row(
         return Why(id, name, True, False, None, None, bar, reason=reason)
     if isinstance(query, Dominating):
         return _explain_dominating(id, name, query, columns, ticks, row, answer, names)
+    if isinstance(query, Skyline | FrequentSkyline):
+        return _explain_skyline(id, name, query, columns, row, answer, names)
     scores = query.score.evaluate(columns)
     score = float(scores[row])
     for column, (low, high) in query.where.items():
@@ -109,13 +111,9 @@ def _explain_dominating(
 ) -> Why:
     """Explain a row by what it dominates and what dominates it."""
     bar = _bar(query, answer)
-    ranked = np.logical_and.reduce([~np.isnan(columns[column]) for column in query.columns])
-    for column, (low, high) in query.where.items():
-        value = columns[column][row]
-        if not low <= value <= high:
-            reason = f"{id!r} is not ranked: its {column} is {value:g}, outside {low:g} to {high:g}."
-            return Why(id, name, True, False, None, None, bar, reason=reason)
-        ranked &= (columns[column] >= low) & (columns[column] <= high)
+    outside, ranked = _ranked(query, columns, row)
+    if outside:
+        return Why(id, name, True, False, None, None, bar, reason=f"{id!r} {outside}")
     below, above = _dominance(query, columns, ranked, row)
     score = float(below.sum())
     newest = np.flatnonzero(above)[::-1]
@@ -143,8 +141,54 @@ def _explain_dominating(
     return Why(id, name, True, inside, score, place + 1 if inside else None, bar, first, reason, int(newest.size))
 
 
+def _explain_skyline(
+    id: Any,
+    name: str,
+    query: Skyline | FrequentSkyline,
+    columns: dict[str, np.ndarray],
+    row: int,
+    answer: list[Entry],
+    names: list[Any],
+) -> Why:
+    """Explain a row by what dominates it."""
+    bar = _bar(query, answer)
+    outside, ranked = _ranked(query, columns, row)
+    if outside:
+        return Why(id, name, True, False, None, None, bar, reason=f"{id!r} {outside}")
+    above = np.flatnonzero(_dominance(query, columns, ranked, row)[1])[::-1]
+    # Each dominated row is dominated by one of the skyline too; those tell the most.
+    first: list[Entry] = []
+    for i in above.tolist():
+        if len(first) < NAMED and not _dominance(query, columns, ranked, i)[1].any():
+            first.append(Entry(names[i], 0.0))
+    listed = ", ".join(repr(entry.id) for entry in first)
+    many = f"{above.size} {'row dominates' if above.size == 1 else 'rows dominate'} it, of the skyline {listed}"
+    if isinstance(query, Skyline):
+        inside = above.size == 0
+        reason = (
+            f"{id!r} is in the skyline: no row dominates it." if inside else f"{id!r} is not in the skyline: {many}."
+        )
+        return Why(id, name, True, inside, 0.0 if inside else None, None, bar, first, reason, above.size)
+    share = next((entry.score for entry in answer if entry.id == id), None)
+    often = f"in less than {query.share:.4g}" if share is None else f"in {share:.4g}"
+    now = f"now {many}" if first else "now no row dominates it"
+    reason = f"{id!r} was in the skyline {often} of the snapshots, of {query.snapshots:,} at most; {now}."
+    return Why(id, name, True, share is not None, share, None, bar, first, reason, above.size)
+
+
+def _ranked(query: Preferring, columns: dict[str, np.ndarray], row: int) -> tuple[str, np.ndarray]:
+    """Say why a row is not ranked, or nothing, and tell which rows are."""
+    ranked = np.logical_and.reduce([~np.isnan(columns[column]) for column in query.columns])
+    for column, (low, high) in query.where.items():
+        value = columns[column][row]
+        if not low <= value <= high:
+            return f"is not ranked: its {column} is {value:g}, outside {low:g} to {high:g}.", ranked
+        ranked &= (columns[column] >= low) & (columns[column] <= high)
+    return "", ranked
+
+
 def _dominance(
-    query: Dominating, columns: dict[str, np.ndarray], ranked: np.ndarray, row: int
+    query: Preferring, columns: dict[str, np.ndarray], ranked: np.ndarray, row: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Tell which ranked rows a row dominates, and which dominate it."""
     no_better, no_worse = ranked.copy(), ranked.copy()
@@ -158,4 +202,6 @@ def _dominance(
 def _bar(query: Query, answer: list[Entry]) -> float | None:
     if isinstance(query, Threshold):
         return query.above
+    if isinstance(query, Skyline | FrequentSkyline):
+        return query.share if isinstance(query, FrequentSkyline) else None
     return answer[-1].score if len(answer) >= query.k else None

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from topwatch.errors import DataError
-from topwatch.queries import Dominating, IncompleteTopK, Nearest, Query, Threshold, TopK
+from topwatch.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Query, Skyline, Threshold, TopK
 from topwatch.scoring import Score, distance, expr, linear, product, quadratic
 from topwatch.windows import LastRows, LastTime, Latest, Window
 
@@ -87,6 +87,11 @@ def describe_query(query: Query) -> dict[str, Any]:
         return {"kind": "dominating", "k": int(query.k), "prefer": dict(query.prefer), **common}
     if isinstance(query, IncompleteTopK):
         return {"kind": "incomplete", **_describe_incomplete(query), **common}
+    if isinstance(query, Skyline):
+        return {"kind": "skyline", "prefer": dict(query.prefer), **common}
+    if isinstance(query, FrequentSkyline):
+        often = {"share": query.share, "snapshots": int(query.snapshots)}
+        return {"kind": "frequent", "prefer": dict(query.prefer), **often, **common}
     common["score"] = _describe_score(query.score)
     if isinstance(query, Threshold):
         return {"kind": "threshold", "above": query.above, **common}
@@ -100,6 +105,10 @@ def read_query(data: Mapping[str, Any]) -> Query:
         return Dominating(k=data["k"], prefer=data["prefer"], **common)
     if data["kind"] == "incomplete":
         return _read_incomplete(data, common)
+    if data["kind"] == "skyline":
+        return Skyline(prefer=data["prefer"], **common)
+    if data["kind"] == "frequent":
+        return FrequentSkyline(prefer=data["prefer"], share=data["share"], snapshots=data["snapshots"], **common)
     score = _read_score(data["score"])
     if data["kind"] == "threshold":
         return Threshold(score=score, above=data["above"], **common)

@@ -16,8 +16,9 @@ from topwatch.spark.pipeline.reading import parse
 
 BROKEN = Path(__file__).with_name("broken")
 
-LATER = """\
+FRONTS = """\
   - {name: front, skyline: {bytes: max, seconds: min}}
+  - {name: often, skyline: {bytes: max}, share: 0.8, snapshots: 100}
 """
 
 SCHEMA = "expected a schema such as 'flow STRING, ts TIMESTAMP, bytes DOUBLE'"
@@ -88,7 +89,8 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
          "options.route: expected 'auto', 'lists' or 'scan', got 'far'"),
         ({"algorithm": "smaa"}, "algorithm: unknown name 'smaa'; accepted are auto, brute, scan, tsl, tma, sma,"
                                 " reserve, sa, ra, pa, sasf,"
-         " sarf, sapf, rasf, rarf, rapf, cpm, snn, bfa, eva, ada, ahba, amsa, floor, sla, eaa, approx, tally;"
+         " sarf, sapf, rasf, rarf, rapf, cpm, snn, bfa, eva, ada, ahba, amsa, floor, sla, eaa, approx, tally, witness,"
+         " sampling;"
          " did you mean 'sma'?"),
         ({"algorithm": "sma", "window": "latest", "id": "i"},
          "queries[0]: 'sma' cannot serve query 'queries[0]': it needs rows to expire in the order they came, and a"
@@ -120,12 +122,13 @@ def test_one_field_wrong(fields: dict[str, str], message: str) -> None:
     assert re.sub(r"^pipeline\.yml:\d+: ", "", line) == message
 
 
-def test_kinds_of_query_that_later_versions_bring() -> None:
+def test_frequent_skylines_need_a_window_of_ids() -> None:
     with pytest.raises(PipelineError) as caught:
-        parse(EXAMPLE.replace("sink:", LATER + "sink:"), "p.yml")
-    assert list(caught.value.args) == [
-        "p.yml:11: queries[3].skyline: not there yet; accepted are top, nearest, threshold, dominating, incomplete",
-    ]
+        parse(EXAMPLE.replace("sink:", FRONTS + "sink:"), "p.yml")
+    (line,) = caught.value.args
+    assert line.startswith(
+        "p.yml:12: queries[4]: FrequentSkyline: window: how often an id is in the skyline is counted"
+    )
 
 
 def test_error_carries_its_lines() -> None:

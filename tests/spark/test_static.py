@@ -138,6 +138,24 @@ def test_skyband(table: pa.Table, cut: Callable[[int], DataFrame], parts: int, d
     assert ids(found) == sorted(some.filter(pa.array(keep)).column("id").to_pylist())
 
 
+def test_strong_rows_leave_less_to_shuffle(spark: SparkSession, rng: np.random.Generator) -> None:
+    """Where partitions differ, most rows of the worse ones go before the shuffle; Spark counts the rest."""
+    near = np.repeat([0.0, 1.0, 2.0, 3.0], 5000)
+    values = {"id": np.arange(20_000), "a": near + rng.random(20_000), "b": near + rng.random(20_000)}
+    frame = spark.createDataFrame(pa.table(values)).repartitionByRange(4, "id").cache()
+    frame.count()
+    prefer: Any = {"a": "min", "b": "min"}
+    with tw.spark.shuffled(spark) as moved:
+        found = ids(tw.spark.skyline(frame, prefer))
+    first = {name: column[:5000] for name, column in values.items() if name != "id"}
+    assert found == np.flatnonzero(dominators(first, list(prefer.items())) == 0).tolist()
+    with tw.spark.shuffled(spark) as without:
+        tw.spark.skyband(frame, 2, prefer).collect()
+    assert 0 < moved.rows < without.rows
+    assert 0 < moved.bytes < without.bytes
+    frame.unpersist()
+
+
 def test_skyband_of_groups(table: pa.Table, cut: Callable[[int], DataFrame]) -> None:
     prefer: Any = {"a": "max", "c": "min", "b": "min"}
     expected = []

@@ -71,7 +71,9 @@ def lines(frame: DataFrame) -> list[Line]:
     return sorted((tuple(row) for row in frame.collect()), key=str)
 
 
-def wanted(table: pa.Table, by: str | None = None, **options: Any) -> list[Line]:
+def wanted(
+    table: pa.Table, by: str | None = None, queries: Any = QUERIES, algorithm: str = "brute", **options: Any
+) -> list[Line]:
     """What monitors say, one for each group."""
     found: list[Line] = []
     for group in [None] if by is None else pc.unique(table.column(by)).to_pylist():
@@ -79,7 +81,7 @@ def wanted(table: pa.Table, by: str | None = None, **options: Any) -> list[Line]
         if by is not None:
             column = table.column(by)
             part = table.filter(pc.is_null(column) if group is None else pc.equal(column, group))
-        monitor = tw.Monitor(QUERIES, algorithm="brute", **options)
+        monitor = tw.Monitor(queries, algorithm=algorithm, **options)
         found += [(*(() if by is None else (group,)), *change) for change in monitor.push(part)]
     return sorted(found, key=str)
 
@@ -112,6 +114,40 @@ def test_streaming_and_static_say_what_monitors_say(stream: Stream, by: str | No
     assert stream.run(watched) == expected
     static = stream.spark.read.parquet(str(stream.folder / "in"))
     assert lines(tw.spark.watch(static, QUERIES, by=by, **options)) == expected
+
+
+FRONT = tw.Skyline(prefer={"x": "min", "y": "max"}, name="front")
+OFTEN = tw.FrequentSkyline(prefer={"x": "min", "y": "max"}, share=0.3, snapshots=20, name="often")
+
+
+@pytest.mark.parametrize(
+    ("by", "algorithm", "options"),
+    [
+        (None, "auto", {"window": tw.last(300), "every": 1}),
+        ("g", "auto", {"window": tw.last("3 minutes"), "every": 1, "time": "ts"}),
+        ("g", "auto", {"window": tw.latest(), "every": 10}),
+        (None, "sampling", {"window": tw.latest(), "every": 5, "epsilon": 0.9, "delta": 0.9, "seed": 4}),
+    ],
+    ids=str,
+)
+def test_skylines(stream: Stream, by: str | None, algorithm: str, options: dict[str, Any]) -> None:
+    """The skyline and how often ids are in it, on a stream whose ids come again."""
+    moving = isinstance(options["window"], type(tw.latest()))
+    queries = [OFTEN, FRONT] if moving and algorithm == "auto" else OFTEN if moving else FRONT
+    if moving:
+        ids = pa.array([f"r{i % 40}" for i in range(FILES * ROWS)])
+        stream.table = stream.table.set_column(0, "id", ids)
+    stream.write()
+    expected = wanted(stream.table, by, queries, "auto" if algorithm == "auto" else algorithm, **options)
+    assert len(expected) > 20
+    asked: dict[str, Any] = {"by": by, "algorithm": algorithm, **options}
+    half = tw.spark.watch(stream.read(files=2), queries, segments=stream.segments, **asked)
+    assert stream.run(half) == expected
+    static = stream.spark.read.parquet(str(stream.folder / "in"))
+    assert lines(tw.spark.watch(static, queries, **asked)) == expected
+    if moving:
+        with pytest.raises(tw.QueryError, match="'answers' does not serve FrequentSkyline queries, whose scores move"):
+            tw.spark.watch(static, queries, emit="answers", **asked)
 
 
 def test_columns_may_have_any_name(stream: Stream) -> None:

@@ -1,7 +1,7 @@
 """Brute: compute every answer again at every judgement.
 
 Plain NumPy, no kernels, no state but the last answers. It serves every query on every window, and is what to trust when
-something looks odd. Cost per judgement: O(Q N log N), and O(Q N²) for queries that count dominated rows.
+something looks odd. Cost per judgement: O(Q N log N), and O(Q N²) for queries that ask which rows dominate which.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from topwatch.kernels.rows import ENTER, LEAVE, Rows, Step
 from topwatch.kernels.scoring import Floats, Ints
-from topwatch.queries import Dominating, IncompleteTopK, Query, Threshold
+from topwatch.queries import Dominating, FrequentSkyline, IncompleteTopK, Query, Skyline, Threshold
 from topwatch.structures.engine import Found, Window
 
 
@@ -108,9 +108,12 @@ class Brute:
         ranked = np.logical_and.reduce([~np.isnan(columns[name]) for name in query.columns])
         for name, (low, high) in query.where.items():
             ranked &= (columns[name] >= low) & (columns[name] <= high)
-        assert not isinstance(query, IncompleteTopK)  # the plan refuses it
+        assert not isinstance(query, FrequentSkyline | IncompleteTopK), "the plan refuses it"
         if isinstance(query, Dominating):
             keys = _dominated(query, columns, ranked)
+        elif isinstance(query, Skyline):
+            keys = np.zeros(live.size)
+            ranked &= _dominated(query, columns, ranked, by=True) == 0
         else:
             keys = query.score.evaluate(columns)
             keys = -keys if query.smaller_is_better else keys
@@ -119,7 +122,7 @@ class Brute:
             ranked &= keys > (-query.above if query.smaller_is_better else query.above)
         slots, keys = live[ranked], keys[ranked]
         order = np.lexsort((-rows.seq[slots], -keys))
-        if not isinstance(query, Threshold):
+        if not isinstance(query, Threshold | Skyline):
             order = order[: query.k]
         return slots[order], keys[order]
 
@@ -145,15 +148,17 @@ class Brute:
             assert slots.size == keys.size == ticks.size
 
 
-def _dominated(query: Dominating, columns: Mapping[str, Floats], ranked: np.ndarray) -> Floats:
-    """Count for each ranked row how many other ranked rows it dominates."""
+def _dominated(
+    query: Dominating | Skyline, columns: Mapping[str, Floats], ranked: np.ndarray, by: bool = False
+) -> Floats:
+    """Count for each ranked row how many other ranked rows it dominates, or is dominated by."""
     signs = [1.0 if better == "min" else -1.0 for better in query.prefer.values()]
     values = np.array([sign * columns[name] for name, sign in zip(query.prefer, signs, strict=True)])
     counts = np.full(ranked.size, np.nan)
     among = values[:, ranked]
     for row in np.flatnonzero(ranked):
-        mine = values[:, row, None]
-        counts[row] = np.count_nonzero(np.all(mine <= among, axis=0) & np.any(mine < among, axis=0))
+        mine, others = (among, values[:, row, None]) if by else (values[:, row, None], among)
+        counts[row] = np.count_nonzero(np.all(mine <= others, axis=0) & np.any(mine < others, axis=0))
     return counts
 
 

@@ -14,6 +14,7 @@ from topwatch.bench import (
     cikm2009,
     devices,
     dominating,
+    fronts,
     incomplete,
     machine,
     measure,
@@ -49,6 +50,7 @@ def listing() -> str:
     tkde2011: answers, ...
     cikm2009: streams, ...
     sigmod2009: server, ...
+    skyline: static, window
     spark: stream, start
     """
     return "\n".join(f"{name}: {', '.join(bench.experiments)}" for name, bench in BENCHES.items())
@@ -163,6 +165,7 @@ BENCHES = {
     "sigmod2009": Bench(
         tuple(experiment.name for experiment in sigmod2009.experiments(sigmod2009.SCALES["tiny"])), devices.run
     ),
+    "skyline": Bench(fronts.EXPERIMENTS, fronts.run),
     "spark": Bench(("stream", "start"), _run_spark),
 }
 

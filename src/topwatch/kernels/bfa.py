@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.kernels.compile import ZERO, inner, kernel, leaf, long
-from topwatch.kernels.rows import ENTER, LEAVE, Log, Rows, Step, with_room
+from topwatch.kernels.rows import ENTER, LEAVE, Log, Rows, Step, with_room, write
 from topwatch.kernels.scoring import Floats, Ints
 
 BLOCK = 1024
@@ -132,9 +132,9 @@ def tell(s: Scores, rows: Rows, best: Ints, query: int, at: int, log: Log) -> Lo
         was = s.answer[1, before[i]] if i < old else 2**62
         now = units[after[j]] if j < new else 2**62
         if was < now:
-            _write(log, at, query, LEAVE, s.answer[0, before[i]], s.answer[2, before[i]])
+            write(log, at, query, LEAVE, s.answer[0, before[i]], float(s.answer[2, before[i]]))
         elif now < was:
-            _write(log, at, query, ENTER, best[after[j]], s.score[best[after[j]]])
+            write(log, at, query, ENTER, best[after[j]], float(s.score[best[after[j]]]))
         i += int(was <= now)
         j += int(now <= was)
     for i in range(new):
@@ -143,17 +143,6 @@ def tell(s: Scores, rows: Rows, best: Ints, query: int, at: int, log: Log) -> Lo
         s.answer[2, i] = s.score[best[i]]
     s.answered[0] = new
     return log
-
-
-@leaf
-def _write(log: Log, at: int, query: int, op: int, slot: int, score: int) -> None:
-    n = log.size[0]
-    log.what[n, 0] = at
-    log.what[n, 1] = query
-    log.what[n, 2] = op
-    log.what[n, 3] = slot
-    log.key[n] = score
-    log.size[0] = n + 1
 
 
 @inner

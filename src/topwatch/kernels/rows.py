@@ -64,6 +64,18 @@ def with_room(log: Log, more: int) -> Log:
 
 
 @inlined
+def write(log: Log, at: int, query: int, op: int, slot: int, key: float) -> None:
+    """Write a change, for which there is room."""
+    n = log.size[0]
+    log.what[n, 0] = at
+    log.what[n, 1] = query
+    log.what[n, 2] = op
+    log.what[n, 3] = slot
+    log.key[n] = key
+    log.size[0] = n + 1
+
+
+@inlined
 def alive(rows: Rows, slot: int, moment: int) -> bool:
     """Tell whether the row of a slot is live at a moment (for windows that are not first-in-first-out)."""
     return rows.seq[slot] <= moment < rows.gone[slot]

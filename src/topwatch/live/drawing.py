@@ -14,7 +14,7 @@ from rich.text import Text
 
 from topwatch.changes import Change
 from topwatch.live.frames import Frame
-from topwatch.queries import Dominating, IncompleteTopK, Nearest, Query, Threshold
+from topwatch.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Query, Skyline, Threshold
 from topwatch.scoring import Score
 
 if TYPE_CHECKING:
@@ -159,11 +159,16 @@ def describe(query: Query) -> str:
     '3 nearest to a=1 b=2'
     >>> describe(Dominating(k=3, prefer={"price": "min", "stars": "max"}))
     '3 that dominate most by -price +stars'
+    >>> describe(Skyline(prefer={"price": "min", "stars": "max"}))
+    'skyline by -price +stars'
     """
     where = "".join(f", {column} {low:g}..{high:g}" for column, (low, high) in query.where.items())
-    if isinstance(query, Dominating):
+    if isinstance(query, Dominating | Skyline | FrequentSkyline):
         sides = " ".join(f"{'+' if better == 'max' else '-'}{column}" for column, better in query.prefer.items())
-        return f"{query.k} that dominate most by {sides}{where}"
+        if isinstance(query, Dominating):
+            return f"{query.k} that dominate most by {sides}{where}"
+        often = f" in {query.share:g} of {query.snapshots} snapshots" if isinstance(query, FrequentSkyline) else ""
+        return f"skyline by {sides}{often}{where}"
     if isinstance(query, IncompleteTopK):
         return f"top {query.k} by {query.combine} over {', '.join(map(str, query.sources))}{where}"
     if isinstance(query, Threshold):

@@ -14,6 +14,7 @@ _LAZY = {
     "skyband": "topwatch.spark.tables",
     "dominating": "topwatch.spark.tables",
     "register": "topwatch.spark.table_functions",
+    "shuffled": "topwatch.spark.shuffles",
 }
 
 

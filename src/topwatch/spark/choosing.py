@@ -109,18 +109,35 @@ class Winnow:
 
 
 class Band:
-    """Rows that fewer than k others dominate."""
+    """Rows that fewer than k others dominate.
 
-    def __init__(self, prefer: dict[str, Any], k: int) -> None:
+    Parameters
+    ----------
+    prefer : dict of column to "min" or "max"
+        What is better.
+    k : int
+        How many dominators are too many.
+    strong : array (columns, rows), optional
+        Rows of the table, smaller is better: of what is chosen, they drop what they dominate, before others do. Only
+        for k = 1, without groups.
+    """
+
+    def __init__(self, prefer: dict[str, Any], k: int, strong: Floats | None = None) -> None:
         self.columns = tuple(prefer)
         self._signs = signs(prefer)
         self._k = k
+        self._strong = strong
 
     def choose(self, table: pa.Table, values: Floats, starts: Ints, rows: Ints) -> tuple[Ints, Floats | None]:
         """Return the rows of each group's skyband."""
+        from topwatch.structures.front import front, unbeaten
         from topwatch.structures.skyband import skybands
 
-        return np.flatnonzero(skybands(values * self._signs, starts, self._k)), None
+        values = values * self._signs
+        if self._strong is None:
+            return np.flatnonzero(skybands(values, starts, self._k)), None
+        found = front(values)
+        return found[unbeaten(values[:, found], self._strong)], None
 
 
 class _Ranking:

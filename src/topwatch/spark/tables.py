@@ -1,7 +1,8 @@
 """Static frames: the best rows of a table, exact on any partitioning.
 
-``top``, ``skyline`` and ``skyband`` choose in each partition first, and shuffle only what is left. ``dominating``
-counts over all partitions: a few passes at once, when it is called, over numbers that Spark keeps meanwhile
+``top``, ``skyline`` and ``skyband`` choose in each partition first, and shuffle only what is left. Of a ``skyline``,
+what a few strong rows dominate that all tasks are told is not shuffled either. ``dominating`` counts over all
+partitions: a few passes at once, when it is called, over numbers that Spark keeps meanwhile
 (:mod:`topwatch.algorithms.dominating.tables`).
 
 A row with a missing value (null or NaN) in a column that is read is not ranked; infinite values are numbers. Equal
@@ -14,18 +15,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from topwatch.errors import DataError, QueryError, nearest_name
 from topwatch.queries import Direction, Dominating, TopK, check_k, checked_prefer
 from topwatch.scoring import Score
-from topwatch.spark.choosing import Band, Choice, Dominant, Named, Scored, Winnow
+from topwatch.spark.choosing import Band, Choice, Dominant, Named, Scored, Winnow, signs
+from topwatch.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from topwatch.kernels.scoring import Floats
+
 By = str | Sequence[str] | None
 SCORED = ("score", "rank")  # columns that an answer has on top of the frame's
 COLUMNS = 32  # that can be preferred
+SAMPLE = 8192  # rows
+SAMPLED = 0.02  # of the rows
+STRONG = 1024  # rows at most that all tasks are told
 
 
 def top(df: DataFrame, k: int, score: Score, by: By = None) -> DataFrame:
@@ -71,7 +80,9 @@ def skyline(df: DataFrame, prefer: Mapping[str, Direction], by: By = None) -> Da
     Returns
     -------
     DataFrame
-        The rows of ``df``, in no order. Nothing runs before it is asked for.
+        The rows of ``df``, in no order. Without ``by``, a small sample is read at the call: its skyline goes with every
+        task, and what it dominates of a partition's skyline is not shuffled. All else runs when the result is asked
+        for; :func:`topwatch.spark.shuffled` counts what is shuffled then.
     """
     return _band("skyline", df, 1, prefer, by)
 
@@ -125,7 +136,23 @@ def dominating(df: DataFrame, k: int, prefer: Mapping[str, Direction], by: By = 
 
 def _band(name: str, df: DataFrame, k: int, prefer: Mapping[str, Direction], by: By) -> DataFrame:
     columns = check_columns(name, checked_prefer(name, prefer))
-    return _chosen(df, Band(columns, k), check_frame(name, df, tuple(columns), by), ())
+    names = check_frame(name, df, tuple(columns), by)
+    strong = _strong(df, columns) if k == 1 and not names else None
+    return _chosen(df, Band(columns, k, strong), names, ())
+
+
+def _strong(df: DataFrame, prefer: dict[str, Direction]) -> Floats:
+    """Return the skyline of a sample; the sample is of the first partitions, as many as it takes."""
+    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+    from topwatch.structures.front import front
+
+    read = df.select(*(F.col(quoted(name)).cast("double").alias(str(j)) for j, name in enumerate(prefer)))
+    sample = read.sample(fraction=SAMPLED, seed=0).take(SAMPLE)  # not toArrow, for which Spark would shuffle them
+    values = np.array(sample, np.float64).reshape(len(sample), len(prefer)).T * signs(prefer)
+    values = values[:, ~np.isnan(values).any(axis=0)]
+    found = front(values)
+    return values[:, found[:: 1 + found.size // STRONG]]
 
 
 def _chosen(df: DataFrame, choice: Choice, by: tuple[str, ...], more: Sequence[str], first: bool = True) -> DataFrame:

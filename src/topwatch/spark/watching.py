@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from topwatch.errors import DataError, QueryError, nearest_name
 from topwatch.monitor import Monitor
-from topwatch.queries import Dominating, IncompleteTopK, Query
+from topwatch.queries import Dominating, FrequentSkyline, IncompleteTopK, Query
 from topwatch.spark.file_order import PLACES, file_places, reads_files
 from topwatch.spark.gathering import places_of, union
 from topwatch.spark.pruning import worthwhile
@@ -88,10 +88,13 @@ def watch(
     # Everything that a monitor refuses is refused here, on the driver, before anything runs.
     said = "first" if emit == "first" else "changes"
     trial = Monitor(listed, window, every=every, algorithm=algorithm, id=id, time=time, emit=said, **options)
-    if emit == "answers" and any(isinstance(query, Dominating | IncompleteTopK) for query in trial.queries):
+    restless = Dominating | FrequentSkyline | IncompleteTopK
+    moving = [type(query).__name__ for query in trial.queries if isinstance(query, restless)]
+    if emit == "answers" and moving:
         # Answers are put together from changes, and a score that moves is no change.
-        kind = next(type(query).__name__ for query in trial.queries if isinstance(query, Dominating | IncompleteTopK))
-        raise QueryError(f"emit: 'answers' does not serve {kind} queries, whose scores move; accepted is 'changes'")
+        raise QueryError(
+            f"emit: 'answers' does not serve {moving[0]} queries, whose scores move; accepted is 'changes'"
+        )
     columns = trial.columns
     if isinstance(df, Mapping):
         df = union(df, trial.queries)

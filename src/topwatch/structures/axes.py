@@ -43,7 +43,7 @@ class Axes:
         while (most + 2) ** d <= cells:
             most += 1
         # With very many columns there is no cell for two levels of each: the last ones have one.
-        axes = [_bounds(column, most if 2 ** (j + 1) <= cells else 0) for j, column in enumerate(values)]
+        axes = [bounds_of(column, most if 2 ** (j + 1) <= cells else 0) for j, column in enumerate(values)]
         bound, bounds = stacked(axes)
         stride = np.concatenate([np.cumprod((bounds + 1)[::-1])[-2::-1], [1]]) if d > 1 else np.ones(1, np.int64)
         return cls(bound, bounds, stride)
@@ -92,7 +92,7 @@ def stacked(axes: list[Floats]) -> tuple[Floats, Ints]:
     return bound, bounds
 
 
-def _bounds(values: Floats, most: int) -> Floats:
+def bounds_of(values: Floats, most: int) -> Floats:
     """Return at most ``most`` rising bounds, between which about as many of the values lie."""
     if values.size == 0 or most == 0:
         return np.empty(0)

@@ -1,4 +1,4 @@
-"""Contests: standing queries that count dominated rows, each with what its algorithm keeps of the window.
+"""Contests: standing queries about which rows dominate which, each with what its algorithm keeps of the window.
 
 Queries share the window and nothing else: what an algorithm keeps depends on which columns are preferred, and how.
 """
@@ -6,13 +6,13 @@ Queries share the window and nothing else: what an algorithm keeps depends on wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from topwatch.kernels.rows import Step
 from topwatch.kernels.scoring import Floats, Ints
-from topwatch.queries import Dominating, Query
+from topwatch.queries import Preferring, Query
 from topwatch.structures.engine import Found, Window
 
 NONE = np.empty(0, np.int64)
@@ -42,7 +42,18 @@ class Contest(Protocol):
         """Assert the invariants, given the rows held."""
 
 
-Design = Callable[[Window, Dominating, Mapping[str, int], int], Contest]
+@runtime_checkable
+class Remembering(Protocol):
+    """A contest that knows what cannot be derived from the window."""
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return it."""
+
+    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+        """Take it back."""
+
+
+Design = Callable[[Window, Any, Mapping[str, int], int], Contest]  # the second is the query
 
 
 class Contests:
@@ -70,7 +81,7 @@ class Contests:
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Take in a query; :meth:`start` or :meth:`resume` gives it its first answer."""
-        assert isinstance(query, Dominating)
+        assert isinstance(query, Preferring)
         self._contests.append(self._design(self.window, query, column_of, self._expected))
         return len(self._contests) - 1
 
@@ -97,11 +108,19 @@ class Contests:
                 self._begun.add(place)
 
     def save(self) -> dict[str, np.ndarray]:
-        """Nothing: all is derived from the window."""
-        return {}
+        """Return what contests remember; most are derived from the window."""
+        active = enumerate(contest for contest in self._contests if contest is not None)
+        kept = {f"{i} ": contest.save() for i, contest in active if isinstance(contest, Remembering)}
+        return {prefix + name: array for prefix, saved in kept.items() for name, array in saved.items()}
 
     def load(self, saved: Mapping[str, np.ndarray]) -> None:
-        """Nothing was saved."""
+        """Take back what was saved."""
+        for i, contest in enumerate(contest for contest in self._contests if contest is not None):
+            if isinstance(contest, Remembering):
+                prefix = f"{i} "
+                mine = {name.removeprefix(prefix): a for name, a in saved.items() if name.startswith(prefix)}
+                if mine:
+                    contest.load(mine)
 
     def remove(self, place: int) -> None:
         """Take a query out."""

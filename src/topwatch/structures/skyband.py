@@ -13,6 +13,7 @@ import numpy as np
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.kernels.skyband import Ranked, compare_small, keep_skyband
 from topwatch.structures.axes import Axes
+from topwatch.structures.front import front
 
 SMALL = 64  # rows up to which each pair is compared
 SIEVED = 4096  # rows from which a grid pays
@@ -34,6 +35,8 @@ def skyband(values: Floats, k: int) -> Ints:
     [0, 1, 2, 3]
     """
     left: Ints = np.arange(values.shape[1])
+    if k == 1:
+        return front(values)
     if left.size <= k:
         return left  # no row has as many as k others
     if left.size >= SIEVED:

@@ -36,6 +36,7 @@ from topwatch.queries import Dominating
 from topwatch.structures.contest import Design
 from topwatch.structures.dominance_grid import DominanceGrid, new_walk
 from topwatch.structures.engine import Found, Window
+from topwatch.structures.preferred import Preferred
 
 
 def design() -> Design:
@@ -53,8 +54,7 @@ class BfaContest:
     def __init__(self, window: Window, query: Dominating, column_of: Mapping[str, int], expected: int) -> None:
         self._window = window
         self._k = min(query.k, expected) if expected else query.k
-        self._columns = [(column_of[name], 1.0 if query.prefer[name] == "min" else -1.0) for name in query.prefer]
-        self._ranges = [(column_of[name], *bounds) for name, bounds in query.where.items()]
+        self._preferred = Preferred(window, query, column_of)
         self._query, self._column_of = query, dict(column_of)
         self._found: Ints = np.empty(5 * self._k + 1024, np.int64)
         self._scores = self._empty()
@@ -62,7 +62,7 @@ class BfaContest:
     def _empty(self) -> Scores:
         size = self._window.capacity
         return Scores(
-            np.full((len(self._columns), size), np.nan),
+            np.full((len(self._preferred), size), np.nan),
             np.full(size, OUT, np.int32),
             np.zeros((3, self._k), np.int64),
             np.zeros(1, np.int64),
@@ -71,21 +71,11 @@ class BfaContest:
             np.zeros(3, np.int64),
         )
 
-    def _values(self, slots: Ints) -> Floats:
-        """Return the values of rows, smaller is better; NaN in all columns of a row that is not ranked."""
-        rows = self._window.columns
-        values = np.array([rows[column, slots] * sign for column, sign in self._columns])
-        out = np.isnan(values).any(axis=0)
-        for column, low, high in self._ranges:
-            out |= ~((rows[column, slots] >= low) & (rows[column, slots] <= high))
-        values[:, out] = np.nan
-        return values
-
     def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
         """Begin anew with these rows; ``told`` are the slots and scores that were last reported."""
         self._scores = s = self._empty()
         window = self._window
-        s.value[:, slots] = self._values(slots)
+        s.value[:, slots] = self._preferred.values(slots)
         s.now[LIVE] = np.count_nonzero(~np.isnan(s.value[0, slots]))
         if window.fifo:
             s.now[HEAD], s.now[END] = window.end - slots.size + 1, window.end  # type: ignore[union-attr]
@@ -94,7 +84,7 @@ class BfaContest:
         grid = DominanceGrid(window, self._query, self._column_of)
         grid.build(slots, slots, slots.size, np.full(window.capacity, NO_BOUND, np.int32))
         s.score[slots[~np.isnan(s.value[0, slots])]] = 0
-        count_all(grid.lanes, window.rows(), grid.blocks, new_walk(len(self._columns)), s.score)
+        count_all(grid.lanes, window.rows(), grid.blocks, new_walk(len(self._preferred)), s.score)
         n = told[0].size
         s.answer[0, :n], s.answer[2, :n] = told[0], told[1].astype(np.int64)
         s.answer[1, :n] = window.seq[told[0]] if window.fifo else window.entity[told[0]]  # type: ignore[union-attr]
@@ -105,7 +95,14 @@ class BfaContest:
         """Take a step of the window; return the changes at its judgements."""
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         self._found, log = drive_bfa(
-            self._scores, self._window.rows(), self._values(step.arrived), step, self._found, self._k, place, log
+            self._scores,
+            self._window.rows(),
+            self._preferred.values(step.arrived),
+            step,
+            self._found,
+            self._k,
+            place,
+            log,
         )
         return Found(log.what[: log.size[0]], log.key[: log.size[0]])
 

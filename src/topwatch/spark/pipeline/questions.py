@@ -10,11 +10,20 @@ from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, mod
 
 from topwatch import scoring
 from topwatch.errors import QueryError, nearest_name
-from topwatch.queries import Direction, Dominating, IncompleteTopK, Nearest, Query, Threshold, TopK
+from topwatch.queries import (
+    Direction,
+    Dominating,
+    FrequentSkyline,
+    IncompleteTopK,
+    Nearest,
+    Query,
+    Skyline,
+    Threshold,
+    TopK,
+)
 from topwatch.spark.pipeline.fields import COLUMN, COUNT, WEIGHTS, Count, Names, Number, Text, Weights, Where
 from topwatch.spark.pipeline.parts import OneOf, Part, refuse, said
 
-LATER = ("skyline",)
 EXAMPLE = "{name: hot, top: 10, score: {linear: {bytes: 0.7, packets: 0.3}}}"
 PREFER = "columns, each with min or max, such as {bytes: max, seconds: min}"
 QUESTIONS = f"a list of queries such as {EXAMPLE}"
@@ -136,11 +145,14 @@ def _preferred(value: Any) -> Any:
     return dict(value)
 
 
+Preferred = Annotated[dict[str, Direction], BeforeValidator(_preferred)]
+
+
 class Rivals(Question):
     """``{dominating: 10, prefer: {bytes: max, seconds: min}}``: the rows that dominate the most others."""
 
     dominating: Count = Field(description=COUNT)
-    prefer: Annotated[dict[str, Direction], BeforeValidator(_preferred)] = Field(description=PREFER)
+    prefer: Preferred = Field(description=PREFER)
 
     def build(self) -> Dominating:
         """Make topwatch's query."""
@@ -198,11 +210,44 @@ def _formula(combine: Mapping[str, Any]) -> scoring.Score:
         raise QueryError(f"combine: {error}") from None
 
 
+class Front(Question):
+    """``{skyline: {bytes: max, seconds: min}}``: the rows that no other dominates.
+
+    With ``share`` and ``snapshots``: the ids that are among them in that share of the last judgements.
+    """
+
+    skyline: Preferred = Field(description=PREFER)
+    share: Number | None = Field(None, description="a number above 0 and at most 1")
+    snapshots: Count | None = Field(None, description=COUNT)
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if (self.share is None) != (self.snapshots is None):
+            given, other = ("share", "snapshots") if self.snapshots is None else ("snapshots", "share")
+            raise refuse(f"goes with {other}, which is missing", given)
+        if self.share is not None and not 0 < self.share <= 1:
+            raise refuse(f"expected a number above 0 and at most 1, got {said(self.share)}", "share")
+        return self
+
+    def build(self) -> Skyline | FrequentSkyline:
+        """Make topwatch's query."""
+        if self.share is None or self.snapshots is None:
+            return Skyline(prefer=self.skyline, name=self.name, where=self.where)
+        return FrequentSkyline(self.skyline, self.share, self.snapshots, name=self.name, where=self.where)
+
+    def columns(self) -> Iterator[Named]:
+        """Name the columns, each with the place where it stands."""
+        for column in self.skyline:
+            yield ("skyline", column), column
+        yield from super().columns()
+
+
 KINDS: dict[str, type[Question]] = {
     "top": Top,
     "nearest": Near,
     "threshold": Above,
     "dominating": Rivals,
+    "skyline": Front,
     "incomplete": Gathered,
 }
 
@@ -212,9 +257,6 @@ def question(value: Any, info: ValidationInfo | None = None) -> Question:
     accepted = f"accepted are {', '.join(KINDS)}"
     if not isinstance(value, Mapping):
         raise refuse(f"expected a query such as {EXAMPLE}, got {said(value)}")
-    for name in LATER:
-        if name in value:
-            raise refuse(f"not there yet; {accepted}", name)
     given = [name for name in KINDS if name in value]
     if len(given) > 1:
         raise refuse(f"a second kind beside {given[0]}; a query has one of {', '.join(KINDS)}", given[1])
@@ -222,7 +264,7 @@ def question(value: Any, info: ValidationInfo | None = None) -> Question:
         hints = (
             nearest_name(str(name), KINDS)
             for name in value
-            if name not in ("name", "score", "where", "point", "prefer", "sources", "combine")
+            if name not in ("name", "score", "where", "point", "prefer", "share", "snapshots", "sources", "combine")
         )
         raise refuse(f"names no kind of query; {accepted}{next(filter(None, hints), '')}")
     return KINDS[given[0]].model_validate(value, context=info.context if info else None)

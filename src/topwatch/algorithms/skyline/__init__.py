@@ -1,0 +1,1 @@
+"""Skylines: one algorithm, one file."""

@@ -1,0 +1,156 @@
+"""Skylines, and how often ids are in them: every algorithm equals the oracle at every judgement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import streams
+from lockstep import SKYLINE, Lockstep, as_query
+from oracle import Query, Seconds, Window
+from oracle_dominating import carrier
+from sizes import COMPILED, Scale
+
+import topwatch as tw
+
+EVERY = [1, 7, Seconds(5)]
+KINDS = ["count", "time", "latest"]
+
+
+def front(name: str, prefer: dict[str, str], where: Any = ()) -> Query:
+    pairs = tuple(prefer.items())
+    return Query(name, "skyline", carrier(pairs), where=where, prefer=pairs)
+
+
+def often(name: str, prefer: dict[str, str], share: float, snapshots: int, where: Any = ()) -> Query:
+    pairs = tuple(prefer.items())
+    return Query(name, "frequent", carrier(pairs), where=where, prefer=pairs, share=share, snapshots=snapshots)
+
+
+def window_of(kind: str, rows: int) -> Window:
+    return Window(kind, rows if kind == "count" else max(1, rows // streams.ROWS_PER_SECOND))
+
+
+def some() -> list[Query]:
+    return [
+        front("all", {"a": "min", "b": "max", "c": "min"}),
+        front("two", {"b": "min", "a": "min"}),
+        front("one", {"c": "max"}),
+        front("part", {"c": "max", "a": "max"}, where=(("b", 0.0, 2.0),)),
+    ]
+
+
+def counted() -> list[Query]:
+    return [
+        often("most", {"a": "min", "b": "max"}, 0.6, 9),
+        often("each", {"a": "min", "c": "min", "b": "min"}, 1.0, 3),
+        often("ever", {"c": "max", "b": "max"}, 0.01, 20, where=(("a", 0.0, 2.0),)),
+        front("now", {"a": "min", "b": "max"}),
+    ]
+
+
+@pytest.mark.parametrize("every", EVERY, ids=lambda every: f"every-{getattr(every, 'seconds', every)}")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("algorithm", SKYLINE)
+def test_pace(algorithm: str, kind: str, every: int | Seconds, rng: np.random.Generator, scale: Scale) -> None:
+    size = scale.window // 2
+    shape = str(rng.choice(["uniform", "anticorrelated", "ties"]))
+    stream = streams.make(shape, rng, scale.rows // (2 if algorithm == "witness" else 5), pool=size)
+    both = Lockstep(some(), window_of(kind, size), every, algorithm)
+    for batch in streams.pieces(stream, streams.random_sizes(rng, 2 * size)):
+        both.push(batch)
+        if rng.random() < 0.1:
+            both.restart()
+
+
+@pytest.mark.parametrize("shape", streams.SHAPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_shape(kind: str, shape: str, rng: np.random.Generator, scale: Scale) -> None:
+    """With deletions, restarts and queries that come and go."""
+    size = scale.window // 2
+    stream = streams.make(shape, rng, scale.rows // 3, pool=size, bursts=bool(rng.integers(2)))
+    queries = some()
+    both = Lockstep(queries[:3], window_of(kind, size), int(rng.choice([1, 1, 4])), "witness")
+    for number, batch in enumerate(streams.pieces(stream, streams.random_sizes(rng, size))):
+        both.push(batch)
+        if number == 2:
+            both.add(queries[3])
+        if number == 4:
+            both.remove("two")
+        if kind == "latest" and rng.random() < 0.3:
+            both.delete(rng.permutation(both.oracle.ids)[:1])
+        if rng.random() < 0.1:
+            both.restart()
+
+
+def columns(rng: np.random.Generator, data: str, rows: int, d: int) -> dict[str, np.ndarray]:
+    base = rng.random((rows, d))
+    if data == "ant":
+        base = rng.dirichlet(np.ones(d), rows) + rng.normal(0, 0.02, (rows, 1))
+    if data == "cor":
+        base = rng.random((rows, 1)) + rng.normal(0, 0.05, (rows, d))
+    if data == "duplicates":
+        base = np.floor(3 * base)
+    return {f"x{i}": base[:, i].copy() for i in range(d)}
+
+
+@pytest.mark.parametrize("data", ["ind", "ant", "cor", "duplicates"])
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("kind", ["count", "latest"])
+def test_columns(kind: str, d: int, data: str, rng: np.random.Generator) -> None:
+    size, rows = (200, 500) if COMPILED else (30, 80)
+    stream = {"id": rng.integers(0, size, rows), **columns(rng, data, rows, d)}
+    prefer = {f"x{i}": str(rng.choice(["min", "max"])) for i in range(d)}
+    both = Lockstep([front("sky", prefer)], window_of(kind, size), 1, "witness")
+    for batch in streams.pieces(stream, streams.random_sizes(rng, size)):
+        both.push(batch)
+
+
+@pytest.mark.parametrize("every", EVERY, ids=lambda every: f"every-{getattr(every, 'seconds', every)}")
+@pytest.mark.parametrize("shape", ["uniform", "anticorrelated", "ties", "holes", "infinities", "drifting"])
+def test_frequent(shape: str, every: int | Seconds, rng: np.random.Generator, scale: Scale) -> None:
+    pool = scale.window // 3
+    stream = streams.make(shape, rng, scale.rows // 2, pool=pool)
+    queries = counted()
+    both = Lockstep(queries[:3], Window("latest"), every, "auto")
+    for number, batch in enumerate(streams.pieces(stream, streams.random_sizes(rng, 20))):
+        both.push(batch)
+        if number == 3:
+            both.add(queries[3])
+        if number == 6:
+            both.remove("each")
+        if rng.random() < 0.3:
+            both.delete(np.unique(rng.permutation(both.oracle.ids)[:2]))
+        if rng.random() < 0.1:
+            both.restart()
+
+
+def test_all_snapshots_sampled_is_exact(rng: np.random.Generator) -> None:
+    """With few snapshots in the window the rate of Theorem 5.1 is 1."""
+    stream = streams.make("uniform", rng, 300, pool=25)
+    both = Lockstep(counted()[:3], Window("latest"), 5, "sampling", epsilon=0.2, delta=0.1, seed=3)
+    for batch in streams.pieces(stream, streams.random_sizes(rng, 40)):
+        both.push(batch)
+        if rng.random() < 0.2:
+            both.restart()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "query", "message"),
+    [
+        ("floor", tw.Skyline({"a": "min"}), "it ranks by the number of dominated rows, and the query by whether"),
+        ("witness", tw.Dominating(1, {"a": "min"}), "it ranks by whether it is dominated, and the query by the number"),
+        ("sampling", tw.Skyline({"a": "min"}), "the query asks for each; brute, witness can"),
+        ("brute", tw.FrequentSkyline({"a": "min"}, 0.5, 3), "it remembers nothing.*; witness, sampling can"),
+        ("filter", tw.Skyline({"a": "min"}), "'filter' cannot serve a query of a monitor"),
+    ],
+)
+def test_what_cannot_serve_is_refused(algorithm: str, query: Any, message: str) -> None:
+    with pytest.raises(tw.PlanError, match=message):
+        tw.Monitor(query, window=tw.latest(), algorithm=algorithm)
+
+
+def test_how_often_needs_rows_with_ids_that_stay() -> None:
+    with pytest.raises(tw.QueryError, match=r"counted over latest\(\); got the last 5 rows"):
+        tw.Monitor(as_query(often("q", {"a": "min"}, 0.5, 3)), window=tw.last(5))
