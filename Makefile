@@ -70,13 +70,13 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# Tests on Spark use all cores by themselves; the others are spread over them. The last run has the compiler off: kernels
+# Spark waits a lot, so that its tests run in two processes, file by file. The last run has the compiler off: kernels
 # are then plain Python, which checks indices that machine code does not.
 SPREAD := -n auto --maxprocesses 4 --dist worksteal
 
 test: lint servers
 	$(BIN)/pytest $(SPREAD) --ignore tests/spark
-	$(BIN)/pytest tests/spark
+	$(BIN)/pytest -n 2 --dist loadfile --durations 25 tests/spark
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(SPREAD) tests/conformance -m "not slow"
 
 bench: setup
