@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from topwatch.bench import sigmod2009
+from topwatch.sampling import draw, is_sampled, sampling_rate
 from topwatch.skyline import simulate
-from topwatch.skyline.schedule import draw, is_sampled, sampling_rate
 
 PREFER = dict.fromkeys("abc", "min")
 

@@ -10,7 +10,7 @@ from oracle_skyband import dominators
 from refusal import refused
 
 import topwatch as tw
-from topwatch.algorithms.skyline.sampling import sampled, sampling_rate
+from topwatch.sampling import is_sampled, sampling_rate
 
 PREFER: Any = {"x": "min", "y": "min"}
 
@@ -90,7 +90,7 @@ def test_what_sampling_reports_is_frequent_enough(rng: np.random.Generator) -> N
     """
     records, snapshots, window = 12, 240, 120
     share, epsilon, delta = 0.6, 0.3, 0.2
-    assert 0.3 < sampling_rate(share, window, epsilon, delta) < 0.9
+    assert 0.3 < sampling_rate(window, share, epsilon, delta) < 0.9
     centres = rng.random((records, 2)) * 0.4 + 0.3
     moving = centres[None] + rng.uniform(-0.25, 0.25, (snapshots, records, 2))
     skylines = np.array([dominators({"x": at[:, 0], "y": at[:, 1]}, list(PREFER.items())) == 0 for at in moving])
@@ -110,8 +110,8 @@ def test_what_sampling_reports_is_frequent_enough(rng: np.random.Generator) -> N
 
 
 def test_all_who_know_the_seed_sample_the_same_snapshots() -> None:
-    chosen = [number for number in range(1, 20_001) if sampled(11, number, 0.2)]
-    assert chosen == [number for number in range(1, 20_001) if sampled(11, number, 0.2)]
+    chosen = [number for number in range(20_000) if is_sampled(11, 0.2, number)]
+    assert chosen == [number for number in range(20_000) if is_sampled(11, 0.2, number)]
     assert 3700 < len(chosen) < 4300
-    assert chosen != [number for number in range(1, 20_001) if sampled(12, number, 0.2)]
-    assert all(sampled(5, number, 1.0) for number in range(1, 200))
+    assert chosen != [number for number in range(20_000) if is_sampled(12, 0.2, number)]
+    assert all(is_sampled(5, 1.0, number) for number in range(200))

@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 
 from topwatch.errors import DataError
+from topwatch.sampling import is_sampled
 from topwatch.skyline.messages import Filter, Join, Leave, Message, Probe, Reply, Schedule, Update, Values
-from topwatch.skyline.schedule import is_sampled
 from topwatch.skyline.speaking import ALL, FILTER, MIXED, changed, outside, ranked, speaks
 
 

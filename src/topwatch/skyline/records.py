@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from topwatch.kernels.scoring import Floats, Ints
-from topwatch.skyline.schedule import is_sampled, sampling_rate
+from topwatch.sampling import is_sampled, sampling_rate
 from topwatch.skyline.speaking import ALL
 from topwatch.structures.skyband import skyband
 

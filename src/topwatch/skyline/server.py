@@ -16,11 +16,11 @@ import numpy as np
 from topwatch.errors import DataError
 from topwatch.kernels.scoring import Floats
 from topwatch.queries import checked_prefer
+from topwatch.sampling import check_guarantee
 from topwatch.skyline.frequency import Frequency
 from topwatch.skyline.messages import Filter, Join, Leave, Message, Probe, Reply, Schedule, Update, Values
 from topwatch.skyline.methods import build
 from topwatch.skyline.records import Settings
-from topwatch.skyline.schedule import check_guarantee
 from topwatch.skyline.speaking import ALL, SAMPLE
 
 _SPARE = 1024  # devices that are remembered though they are gone

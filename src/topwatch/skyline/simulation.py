@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 from topwatch.errors import DataError, QueryError
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import checked_prefer
+from topwatch.sampling import check_guarantee
 from topwatch.skyline import messages, speaking
 from topwatch.skyline.frequency import Frequency
 from topwatch.skyline.methods import build
 from topwatch.skyline.records import Outcome, Records, Settings
-from topwatch.skyline.schedule import check_guarantee
 from topwatch.structures.skyband import skyband
 
 EXACT = ("naive", "filter")
@@ -41,8 +41,8 @@ class Report:
     cpu_seconds : float
         What the server took.
     recall, precision : float
-        Mean over the timestamps of the share of the right records that are found, and of the found ones that are right;
-        1 where there are none.
+        Mean of the share of the right records that are found, and of the found ones that are right, 1 where there are
+        none: over the timestamps with a full window, which Theorem 5.1 speaks of, or over all where it never was full.
     failures, probes : int
         X and Y of Theorem 4.1: values that were told unasked, joins included, and values that were asked for.
     per_timestamp : dict of str to array
@@ -162,7 +162,8 @@ def run(
         table[name] = table[name].astype(np.int64)
     table["bytes"] = np.diff(table["bytes"], prepend=0)
     up, down = int(table["uplink"].sum()), int(table["downlink"].sum())
-    recall, precision = (float(table[name].mean()) if rows else 1.0 for name in ("recall", "precision"))
+    full = settings.window - 1 if len(rows) >= settings.window else 0
+    recall, precision = (float(table[name][full:].mean()) if rows else 1.0 for name in ("recall", "precision"))
     cpu = float(table["cpu_seconds"].sum())
     return Report(answers, up, down, up + down, clients.bytes, cpu, recall, precision, failures, probes, table)
 

@@ -1,4 +1,4 @@
-"""Which timestamps are sampled: the same for the server and all clients, from one seed, without a message.
+"""Which timestamps are sampled: the same for all that know the seed, be they devices far apart or monitors restored.
 
 Zhang et al., SIGMOD 2009, section 5. The number of a timestamp gives its draw, so that a client that joins late needs
 nothing but the number of timestamps that have passed.
