@@ -76,7 +76,7 @@ SPREAD := -n auto --maxprocesses 4 --dist worksteal
 
 test: lint servers
 	$(BIN)/pytest $(SPREAD) --ignore tests/spark
-	$(BIN)/pytest -n 2 --dist loadfile --durations 25 tests/spark
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/spark
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(SPREAD) tests/conformance -m "not slow"
 
 bench: setup

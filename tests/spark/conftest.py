@@ -17,6 +17,11 @@ from topwatch.spark.running import ON_ONE_MACHINE
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SESSION_JARS = pytest.StashKey[str]()
+LONGEST = ("test_kills", "test_cluster", "test_run", "test_bench_spark")  # first: no process shall end alone with one
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
 
 
 @pytest.fixture(scope="session")

@@ -78,6 +78,8 @@ class Point:
 
 def rows_of(setting: Setting, rows: int, seed: int, folder: Path | None) -> np.ndarray | None:
     """Return rows of a generated or of a real data set, columns apart; None where the latter is not there."""
+    if setting.data == "moving":
+        return _moving(setting, rows, seed)
     if setting.data not in tkde2011.COLUMNS:
         return generators.generate(setting.data, rows, setting.d, seed)
     path = (folder or Path()) / f"{setting.data}.parquet"
@@ -88,6 +90,13 @@ def rows_of(setting: Setting, rows: int, seed: int, folder: Path | None) -> np.n
     names = tkde2011.COLUMNS[setting.data][: setting.d]
     table = pq.read_table(path, columns=list(names)).slice(0, rows)
     return np.array([table.column(name).to_numpy().astype(np.float64) for name in names])
+
+
+def _moving(setting: Setting, rows: int, seed: int) -> np.ndarray:
+    """Return independent rows around a centre that goes once around a closed curve in five windows."""
+    turn = 2.0 * np.pi * np.arange(rows) / (5.0 * setting.n)
+    phase = 2.0 * np.pi * np.arange(setting.d)[:, None] / setting.d
+    return generators.generate("ind", rows, setting.d, seed) + 0.5 * np.sin(turn[None, :] + phase)
 
 
 def measure(setting: Setting, scale: Scale, seed: int, folder: Path | None) -> Point | None:
@@ -204,6 +213,12 @@ def judge(experiment: Experiment, points: Sequence[Point]) -> Iterator[Verdict]:
             if point.setting.d >= 6 and ratio is not None:
                 what = f"floor / ada, {point.setting.data.upper()}, d={point.setting.d}"
                 yield Verdict(what, "at least 5 times as fast", f"{ratio:.1f}", ratio >= 5)
+    if experiment.name == "drift":
+        for point in points:
+            ratio = point.ratio("floor", "ada")
+            if ratio is not None:
+                what = f"floor / ada, moving, n={point.setting.n:,}, k={point.setting.k}"
+                yield Verdict(what, "at least 2 times as fast", f"{ratio:.1f}", ratio >= 2)
     most = max((point.runs["floor"].bytes_per_row for point in points), default=0.0)
     if experiment.name == "rows":
         yield Verdict("floor's state", f"at most {BYTES_PER_ROW} B per row", f"{most:.0f}", most <= BYTES_PER_ROW)

@@ -119,7 +119,7 @@ def experiments(scale: Scale) -> list[Experiment]:
     """Return the experiments, those that matter most first.
 
     >>> [experiment.name for experiment in experiments(SCALES["paper"])]
-    ['answers', 'rows', 'columns', 'accuracy', 'sampling', 'obsolete', 'real']
+    ['answers', 'rows', 'columns', 'drift', 'accuracy', 'sampling', 'obsolete', 'real']
     """
     base = scale.base
     some = tuple(name for name in ALL if name not in ("bfa", "eva"))
@@ -135,6 +135,12 @@ def experiments(scale: Scale) -> list[Experiment]:
             tuple(
                 replace(base, data=data, d=d, algorithms=("ada", "floor")) for data in ("ind", "ant") for d in scale.d
             ),
+        ),
+        Experiment(
+            "drift",
+            "a cloud that moves, answers k",
+            "k",
+            tuple(replace(base, data="moving", k=k, algorithms=("ada", "floor")) for k in scale.k[:3]),
         ),
         Experiment("accuracy", "accuracy and answers k (Table 3)", "k", tuple(_accuracy(scale)), accuracy=True),
         Experiment(

@@ -12,7 +12,7 @@ import numpy as np
 
 from topwatch.kernels.compile import ZERO, inlined, leaf, move
 from topwatch.kernels.objects import USED, Objects, best_of, score_of, told_by
-from topwatch.kernels.rows import ENTER, LEAVE, Log
+from topwatch.kernels.rows import ENTER, LEAVE, Log, write
 from topwatch.kernels.scoring import Floats, Ints
 
 K, KEEP, SIZE, TOUCHED, BAR, STAMP, ANSWERED, REFILLS, SCORES = range(9)
@@ -146,12 +146,12 @@ def report(o: Objects, b: Bests, at: int, place: int, log: Log) -> None:
         number = b.answer[0, i]
         if b.mark[number] != b.now[STAMP]:
             b.member[number] = 0
-            _write(log, at, place, LEAVE, b.answer[1, i] & mask, b.answered[0, i])
+            write(log, at, place, LEAVE, b.answer[1, i] & mask, b.answered[0, i])
     for i in range(n):
         number = b.object[i]
         if b.member[number] == 0:
             b.member[number] = 1
-            _write(log, at, place, ENTER, b.newest[i] & mask, b.score[i])
+            write(log, at, place, ENTER, b.newest[i] & mask, b.score[i])
         b.answer[0, i] = number
         b.answer[1, i] = b.newest[i]
         b.answer[2, i] = told_by(o, number)
@@ -159,14 +159,3 @@ def report(o: Objects, b: Bests, at: int, place: int, log: Log) -> None:
         b.answered[1, i] = best_of(o, number)
     b.now[ANSWERED] = n
     b.now[TOUCHED] = 0
-
-
-@inlined
-def _write(log: Log, at: int, place: int, op: int, slot: int, key: float) -> None:
-    n = log.size[0]
-    log.what[n, 0] = at
-    log.what[n, 1] = place
-    log.what[n, 2] = op
-    log.what[n, 3] = slot
-    log.key[n] = key
-    log.size[0] = n + 1

@@ -12,7 +12,7 @@ import numpy as np
 
 from topwatch.kernels.compile import ZERO, inlined, inner, leaf, move
 from topwatch.kernels.lanes import CHUNK, GUARD, Lanes, beats, covers, surely
-from topwatch.kernels.rows import ENTER, LEAVE, Log, Rows, with_room
+from topwatch.kernels.rows import ENTER, LEAVE, Log, Rows, with_room, write
 from topwatch.kernels.scoring import Ints
 
 SWAPS = 8  # more changes than this are found by sorting
@@ -231,15 +231,15 @@ def report(rows: Rows, c: Contenders, at: int, query: int, log: Log) -> Log:
     log = with_room(log, changed)
     for i in range(n):
         if c.shown[i] > c.member[i]:
-            _write(log, at, query, LEAVE, c.slot[i], c.told[i])
+            write(log, at, query, LEAVE, c.slot[i], c.told[i])
     for i in range(c.size[GONE]):
         slot = c.gone[i, 0]
         if rows.fifo or not _has(rows, c, rows.entity[slot]):
-            _write(log, at, query, LEAVE, slot, c.gone[i, 2])
+            write(log, at, query, LEAVE, slot, c.gone[i, 2])
     for i in range(n):
         if c.shown[i] < c.member[i]:
             if rows.fifo or not _had(rows, c, rows.entity[c.slot[i]]):
-                _write(log, at, query, ENTER, c.slot[i], c.score[i])
+                write(log, at, query, ENTER, c.slot[i], c.score[i])
         c.shown[i] = c.member[i]
     c.size[GONE] = 0
     return log
@@ -284,14 +284,3 @@ def _had(rows: Rows, c: Contenders, entity: int) -> bool:
         if rows.entity[c.gone[i, 0]] == entity:
             return True
     return False
-
-
-@inlined
-def _write(log: Log, at: int, query: int, op: int, slot: int, score: int) -> None:
-    n = log.size[0]
-    log.what[n, 0] = at
-    log.what[n, 1] = query
-    log.what[n, 2] = op
-    log.what[n, 3] = slot
-    log.key[n] = score
-    log.size[0] = n + 1
