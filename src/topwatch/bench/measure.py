@@ -100,6 +100,8 @@ def measure(
             courses[name] = _Course(workload, name)
         except Exception as error:  # whatever it is: the others are still worth measuring, and the report says it
             skipped[name] = f"{type(error).__name__}: {error}"
+    gc.collect()
+    gc.freeze()  # what is there stays: collecting before each turn need not walk through all of Numba
     for turn in range(1, TURNS + 1):
         for course in courses.values():
             course.take_turn(-(-setting.cycles * turn // TURNS), budget * turn / TURNS)
@@ -108,6 +110,7 @@ def measure(
     for name in names:
         if name in courses:
             runs[name] = courses.pop(name).run()
+    gc.unfreeze()
     done(len(skipped))
     return Point(setting, runs, skipped)
 
