@@ -21,12 +21,14 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["all-sma-short-50", "by-auto-long-1"])
+@pytest.mark.parametrize(
+    ("name", "moments"), [("all-sma-short-50", [SEGMENT, STATE]), ("by-auto-long-1", [STATE, RANDOM])]
+)
 def test_a_killed_run_goes_on(
-    spark: SparkSession, tmp_path: Path, rng: np.random.Generator, seed: int, name: str
+    spark: SparkSession, tmp_path: Path, rng: np.random.Generator, seed: int, name: str, moments: list[str]
 ) -> None:
     killer = Killer(Stream(CASES[name], tmp_path / "killed", seed), rng)
-    killer.disturb([SEGMENT, STATE, RANDOM], files=8)
+    killer.disturb(moments, files=6)
     assert any(kill.hit in GAP for kill in killer.kills), killer.kills
     killer.finish()
     calm = Stream(CASES[name], tmp_path / "calm", seed)
