@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -166,6 +166,21 @@ class Lockstep:
         """Go on with a restored copy."""
         self.monitor = tw.Monitor.restore(self.monitor.snapshot())
         self.compare([], [], "snapshot and restore")
+
+    def live_through(
+        self, batches: Iterable[Rows], rng: np.random.Generator, come: Mapping[int, Query], go: Mapping[int, str]
+    ) -> None:
+        """Push batches; queries come and go after some of them, ids are deleted where they can be, and it restarts."""
+        for number, batch in enumerate(batches):
+            self.push(batch)
+            if number in come:
+                self.add(come[number])
+            if number in go:
+                self.remove(go[number])
+            if self.oracle.window.kind == "latest" and rng.random() < 0.3:
+                self.delete(rng.permutation(self.oracle.ids)[:1])
+            if rng.random() < 0.1:
+                self.restart()
 
     def unit(self, name: str, id: Any, score: float) -> tuple[Any, float]:
         """What changes are replayed by: what stays in a dominating or incomplete answer may change its score."""

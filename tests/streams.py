@@ -158,3 +158,17 @@ def random_sizes(rng: np.random.Generator, largest: int) -> Iterator[int]:
     """Many small batches, a few large ones, empty ones among them."""
     while True:
         yield int(rng.integers(0, 4)) if rng.random() < 0.5 else int(rng.integers(0, largest + 1))
+
+
+def columns(rng: np.random.Generator, data: str, rows: int, d: int) -> dict[str, np.ndarray]:
+    """Return columns x0, x1 ... of a kind of data."""
+    base = rng.random((rows, d))
+    if data == "ant":
+        base = rng.dirichlet(np.ones(d), rows) + rng.normal(0, 0.02, (rows, 1))
+    if data == "cor":
+        base = rng.random((rows, 1)) + rng.normal(0, 0.05, (rows, d))
+    if data == "duplicates":
+        base = np.floor(3 * base)
+    if data == "mass":
+        base = rng.random((6, d))[rng.integers(0, 6, rows)]
+    return {f"x{i}": base[:, i].copy() for i in range(d)}

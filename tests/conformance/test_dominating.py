@@ -61,29 +61,7 @@ def test_shape(algorithm: str, shape: str, rng: np.random.Generator, scale: Scal
     stream = streams.make(shape, rng, scale.rows // 3, pool=size, bursts=bool(rng.integers(2)))
     queries = some(rng, size)
     both = Lockstep(queries[:2], window_of(kind, size), int(rng.choice([1, 1, 4])), algorithm)
-    for number, batch in enumerate(streams.pieces(stream, streams.random_sizes(rng, size))):
-        both.push(batch)
-        if number == 2:
-            both.add(queries[2])
-        if number == 4:
-            both.remove("two")
-        if kind == "latest" and rng.random() < 0.3:
-            both.delete(rng.permutation(both.oracle.ids)[:1])
-        if rng.random() < 0.1:
-            both.restart()
-
-
-def columns(rng: np.random.Generator, data: str, rows: int, d: int) -> dict[str, np.ndarray]:
-    base = rng.random((rows, d))
-    if data == "ant":
-        base = rng.dirichlet(np.ones(d), rows) + rng.normal(0, 0.02, (rows, 1))
-    if data == "cor":
-        base = rng.random((rows, 1)) + rng.normal(0, 0.05, (rows, d))
-    if data == "duplicates":
-        base = np.floor(3 * base)
-    if data == "mass":
-        base = rng.random((6, d))[rng.integers(0, 6, rows)]
-    return {f"x{i}": base[:, i].copy() for i in range(d)}
+    both.live_through(streams.pieces(stream, streams.random_sizes(rng, size)), rng, {2: queries[2]}, {4: "two"})
 
 
 @pytest.mark.parametrize("data", ["ind", "ant", "cor", "duplicates", "mass"])
@@ -92,7 +70,7 @@ def columns(rng: np.random.Generator, data: str, rows: int, d: int) -> dict[str,
 def test_columns(algorithm: str, d: int, data: str, rng: np.random.Generator) -> None:
     """At every update, for k from 1 to 64; the window is long enough for floors, epochs and new grids."""
     size, rows = (300, 800) if COMPILED else (60, 150)
-    stream = {"id": np.arange(rows), **columns(rng, data, rows, d)}
+    stream = {"id": np.arange(rows), **streams.columns(rng, data, rows, d)}
     prefer = {f"x{i}": str(rng.choice(["min", "max"])) for i in range(d)}
     queries = [rivals(f"k{k}", prefer, k) for k in (1, 8, 64)]
     both = Lockstep(queries, Window("count", size), 1, algorithm)

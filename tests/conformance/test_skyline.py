@@ -72,27 +72,7 @@ def test_shape(kind: str, shape: str, rng: np.random.Generator, scale: Scale) ->
     stream = streams.make(shape, rng, scale.rows // 3, pool=size, bursts=bool(rng.integers(2)))
     queries = some()
     both = Lockstep(queries[:3], window_of(kind, size), int(rng.choice([1, 1, 4])), "witness")
-    for number, batch in enumerate(streams.pieces(stream, streams.random_sizes(rng, size))):
-        both.push(batch)
-        if number == 2:
-            both.add(queries[3])
-        if number == 4:
-            both.remove("two")
-        if kind == "latest" and rng.random() < 0.3:
-            both.delete(rng.permutation(both.oracle.ids)[:1])
-        if rng.random() < 0.1:
-            both.restart()
-
-
-def columns(rng: np.random.Generator, data: str, rows: int, d: int) -> dict[str, np.ndarray]:
-    base = rng.random((rows, d))
-    if data == "ant":
-        base = rng.dirichlet(np.ones(d), rows) + rng.normal(0, 0.02, (rows, 1))
-    if data == "cor":
-        base = rng.random((rows, 1)) + rng.normal(0, 0.05, (rows, d))
-    if data == "duplicates":
-        base = np.floor(3 * base)
-    return {f"x{i}": base[:, i].copy() for i in range(d)}
+    both.live_through(streams.pieces(stream, streams.random_sizes(rng, size)), rng, {2: queries[3]}, {4: "two"})
 
 
 @pytest.mark.parametrize("data", ["ind", "ant", "cor", "duplicates"])
@@ -100,7 +80,7 @@ def columns(rng: np.random.Generator, data: str, rows: int, d: int) -> dict[str,
 @pytest.mark.parametrize("kind", ["count", "latest"])
 def test_columns(kind: str, d: int, data: str, rng: np.random.Generator) -> None:
     size, rows = (200, 500) if COMPILED else (30, 80)
-    stream = {"id": rng.integers(0, size, rows), **columns(rng, data, rows, d)}
+    stream = {"id": rng.integers(0, size, rows), **streams.columns(rng, data, rows, d)}
     prefer = {f"x{i}": str(rng.choice(["min", "max"])) for i in range(d)}
     both = Lockstep([front("sky", prefer)], window_of(kind, size), 1, "witness")
     for batch in streams.pieces(stream, streams.random_sizes(rng, size)):
@@ -114,16 +94,7 @@ def test_frequent(shape: str, every: int | Seconds, rng: np.random.Generator, sc
     stream = streams.make(shape, rng, scale.rows // 2, pool=pool)
     queries = counted()
     both = Lockstep(queries[:3], Window("latest"), every, "auto")
-    for number, batch in enumerate(streams.pieces(stream, streams.random_sizes(rng, 20))):
-        both.push(batch)
-        if number == 3:
-            both.add(queries[3])
-        if number == 6:
-            both.remove("each")
-        if rng.random() < 0.3:
-            both.delete(np.unique(rng.permutation(both.oracle.ids)[:2]))
-        if rng.random() < 0.1:
-            both.restart()
+    both.live_through(streams.pieces(stream, streams.random_sizes(rng, 20)), rng, {3: queries[3]}, {6: "each"})
 
 
 def test_all_snapshots_sampled_is_exact(rng: np.random.Generator) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from topwatch.kernels.comparing import set_beside
 from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf
 from topwatch.kernels.rows import ENTER, LEAVE, Log, Rows, Step, with_room, write
 from topwatch.kernels.scoring import Floats, Ints
@@ -81,22 +82,8 @@ def _compare(u: Unbeaten, x: Floats) -> int:
     while stop > u.now[FIRST]:
         start = max(u.now[FIRST], stop - BLOCK)
         le, ge = u.flags[0, : stop - start], u.flags[1, : stop - start]
-        for c in range(len(x)):
-            y = u.value[c, start:stop]
-            p = x[c]
-            if c == 0:
-                for i in range(len(y)):
-                    le[i] = y[i] <= p
-                    ge[i] = y[i] >= p
-            else:
-                for i in range(len(y)):
-                    le[i] &= y[i] <= p
-                    ge[i] &= y[i] >= p
-        some = np.int32(0)
-        for i in range(len(le)):
-            some = np.int32(some + (np.int32(le[i]) ^ np.int32(ge[i])))
         u.now[COMPARED] += len(le)
-        if some > 0:
+        if set_beside(x, u.value, start, stop, le, ge):
             for i in range(len(le) - 1, -1, -1):
                 if ge[i] and not le[i]:
                     _drop(u, start + i)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from topwatch.kernels.comparing import set_beside
 from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf
 from topwatch.kernels.rows import ENTER, LEAVE, Log, Rows, Step, with_room, write
 from topwatch.kernels.scoring import Floats, Ints
@@ -83,22 +84,8 @@ def _enter(w: Witnessed, slot: int) -> None:
     for start in range(0, w.now[SIZE], BLOCK):
         stop = min(start + BLOCK, w.now[SIZE])
         le, ge = w.flags[0, : stop - start], w.flags[1, : stop - start]
-        for c in range(len(w.value)):
-            y = w.front_value[c, start:stop]
-            p = w.value[c, slot]
-            if c == 0:
-                for i in range(len(y)):
-                    le[i] = y[i] <= p
-                    ge[i] = y[i] >= p
-            else:
-                for i in range(len(y)):
-                    le[i] &= y[i] <= p
-                    ge[i] &= y[i] >= p
-        some = np.int32(0)
-        for i in range(len(le)):
-            some = np.int32(some + (np.int32(le[i]) ^ np.int32(ge[i])))
         w.now[COMPARED] += len(le)
-        if some > 0:
+        if set_beside(w.value[:, slot], w.front_value, start, stop, le, ge):
             for i in range(len(le)):
                 if le[i] and not ge[i]:
                     _attach(w, slot, w.front[start + i])

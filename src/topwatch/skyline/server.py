@@ -17,11 +17,11 @@ from topwatch.errors import DataError
 from topwatch.kernels.scoring import Floats
 from topwatch.queries import checked_prefer
 from topwatch.sampling import check_guarantee
-from topwatch.skyline.frequency import Frequency
 from topwatch.skyline.messages import Filter, Join, Leave, Message, Probe, Reply, Schedule, Update, Values
 from topwatch.skyline.methods import build
 from topwatch.skyline.records import Settings
 from topwatch.skyline.speaking import ALL, SAMPLE
+from topwatch.structures.shares import Shares
 
 _SPARE = 1024  # devices that are remembered though they are gone
 
@@ -83,7 +83,7 @@ class Server:
         self.settings = Settings(len(self.prefer), share, window, epsilon, delta, seed)
         self._sign = np.array([-1.0 if better == "max" else 1.0 for better in self.prefer.values()])
         self._records = build(method, self.settings)
-        self._frequency = Frequency(share, window)
+        self._shares = Shares(window)
         self._slots: dict[str, int] = {}
         self._ids: list[str] = []
         self._free: list[int] = []
@@ -167,9 +167,10 @@ class Server:
         self._open = False
         self.late = []
         outcome = self._records.finish()
-        self._frequency.add(self.tick, outcome.skyline)
+        self._shares.grow(len(self._ids))
+        self._shares.take(self.tick, outcome.skyline)
         self.skyline = None if outcome.skyline is None else [self._ids[slot] for slot in outcome.skyline]
-        self.frequent = [self._ids[slot] for slot in self._frequency.answer()]
+        self.frequent = [self._ids[slot] for slot in self._shares.frequent(self.settings.share)[0]]
         orders = [self._schedule(slot) for slot in outcome.scheduled]
         orders += [self._filter(slot) for slot in outcome.filtered]
         self.counters["orders"] += len(orders)
@@ -181,7 +182,7 @@ class Server:
         s = self.settings
         header["options"] = [s.share, s.window, s.epsilon, s.delta, s.seed]
         out = io.BytesIO()
-        arrays: dict[str, Any] = self._frequency.state()
+        arrays: dict[str, Any] = self._shares.save(np.arange(len(self._ids)))
         np.savez(out, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
         return out.getvalue()
 
@@ -191,7 +192,8 @@ class Server:
         with np.load(io.BytesIO(blob), allow_pickle=False) as arrays:
             header = json.loads(arrays["header"].tobytes())
             server = cls(header["prefer"], header["method"], *header["options"])
-            server._frequency.load({name: arrays[name] for name in ("ticks", "sizes", "slots")})
+            server._shares.grow(len(header["ids"]))
+            server._shares.load(arrays, np.arange(len(header["ids"])))
         server.tick = header["tick"]
         server._ids = header["ids"]
         server._slots = {name: slot for slot, name in enumerate(server._ids) if name}
@@ -228,7 +230,7 @@ class Server:
         """Let new devices have the slots of those that are gone and in none of the skylines that count."""
         if len(self._slots) <= 2 * len(self._heard) + _SPARE:
             return
-        counted = set(np.flatnonzero(self._frequency.count).tolist())
+        counted = set(self._shares.counted().tolist())
         for name, slot in list(self._slots.items()):
             if name not in self._heard and slot not in counted:
                 del self._slots[name]

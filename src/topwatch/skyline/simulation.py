@@ -18,9 +18,9 @@ from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import checked_prefer
 from topwatch.sampling import check_guarantee
 from topwatch.skyline import messages, speaking
-from topwatch.skyline.frequency import Frequency
 from topwatch.skyline.methods import build
 from topwatch.skyline.records import Outcome, Records, Settings
+from topwatch.structures.shares import Shares
 from topwatch.structures.skyband import skyband
 
 EXACT = ("naive", "filter")
@@ -119,7 +119,7 @@ def run(
     """Simulate over snapshots of so many records, smaller values better; ``watch`` is called after each timestamp."""
     settings, columns = records.settings, records.settings.columns
     clients = _Clients(count, columns)
-    found, truth = (Frequency(settings.share, settings.window) for _ in range(2))
+    found, truth = (Shares(settings.window, count) for _ in range(2))
     answers: list[set[int]] = []
     rows = []
     failures = probes = 0
@@ -136,8 +136,8 @@ def run(
             asked_in_all += asked.size
             clients.bytes += clients.weigh(asked, messages.Probe) + clients.weigh(asked, messages.Reply)
         outcome = records.finish()
-        found.add(tick, outcome.skyline)
-        frequent = found.answer()
+        found.take(tick, outcome.skyline)
+        frequent, _ = found.frequent(settings.share)
         seconds = time.process_time() - begin - client_seconds
         clients.bytes += clients.weigh(told, messages.Update) + clients.weigh(outcome.scheduled, messages.Schedule)
         clients.bytes += clients.weigh(outcome.filtered, messages.Filter)
@@ -146,8 +146,8 @@ def run(
         if exact:
             right = frequent
         else:
-            truth.add(tick, _skyline(snapshot))
-            right = truth.answer()
+            truth.take(tick, _skyline(snapshot))
+            right, _ = truth.frequent(settings.share)
         failures += told.size
         probes += asked_in_all
         down = asked_in_all + outcome.filtered.size + outcome.scheduled.size

@@ -1,4 +1,4 @@
-"""Ids that are in the skyline in a share of the last snapshots: a skyline at each judgement, and a tally over them."""
+"""Ids that are in the skyline in a share of the last snapshots: a skyline at each judgement, and their shares."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Frequent:
         size = self._window.capacity
         self._slot_of: Ints = np.full(size, -1)  # by entity, of the last row taken
         self._ranked = np.zeros(size, np.bool_)  # by slot
-        self._tally = Shares(self._snapshots, size)
+        self._shares = Shares(self._snapshots, size)
         self._answer: tuple[Ints, Floats, Ints] = (np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))
 
     def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
@@ -83,7 +83,7 @@ class Frequent:
             entities = self._window.entity[expired]
             lost = entities[self._slot_of[entities] == expired]
             self._slot_of[lost] = -1
-            self._tally.forget(lost)
+            self._shares.forget(lost)
             found += self._judge(j, int(step.at[j]), place)
         self._arrive(step.arrived[come:])
         if not found:
@@ -92,12 +92,10 @@ class Frequent:
 
     def _judge(self, judgement: int, at: int, place: int) -> list[Found]:
         live = self._slot_of[self._slot_of >= 0]
-        members = self._source.members(self._tally.taken + 1, judgement, live[self._ranked[live]])
+        members = self._source.members(self._shares.taken + 1, judgement, live[self._ranked[live]])
         if live.size:
-            self._tally.take(members)
-        entities, shares = self._tally.shares()
-        enough = shares >= self._share
-        entities, shares = entities[enough], shares[enough]
+            self._shares.take(self._shares.taken + 1, members)
+        entities, shares = self._shares.frequent(self._share)
         slots = self._slot_of[entities]
         ranked = self._ranked[slots]
         entities, shares, slots = entities[ranked], shares[ranked], slots[ranked]
@@ -119,28 +117,28 @@ class Frequent:
         more = self._window.capacity - self._slot_of.size
         self._slot_of = np.concatenate([self._slot_of, np.full(more, -1)])
         self._ranked = np.concatenate([self._ranked, np.zeros(more, np.bool_)])
-        self._tally.grow(self._window.capacity)
+        self._shares.grow(self._window.capacity)
         self._source.relocate()
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return the tally, ids by the place of their rows in the window."""
+        """Return the counts, ids by the place of their rows in the window."""
         held = self._window.live_slots()
         row_of = np.full(self._slot_of.size, -1)
         row_of[self._window.entity[held]] = np.arange(held.size)
-        return self._tally.save(row_of)
+        return self._shares.save(row_of)
 
     def load(self, saved: Mapping[str, np.ndarray]) -> None:
         """Undo :meth:`save`, when the rows are there again."""
-        self._tally.load(saved, self._window.entity[self._window.live_slots()])
+        self._shares.load(saved, self._window.entity[self._window.live_slots()])
 
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
         stats = self._source.stats()
-        mine = self._slot_of.nbytes + self._ranked.nbytes + self._tally.bytes()
-        return {**stats, "snapshots": self._tally.taken, "bytes": stats["bytes"] + mine}
+        mine = self._slot_of.nbytes + self._ranked.nbytes + self._shares.bytes()
+        return {**stats, "snapshots": self._shares.taken, "bytes": stats["bytes"] + mine}
 
     def _check(self, rows: Ints) -> None:
-        self._tally._check()
+        self._shares._check()
         self._source._check(rows)
         assert np.isin(self._slot_of[self._slot_of >= 0], rows).all()
 

@@ -23,18 +23,26 @@ class Shares:
         How many of the last snapshots count.
     entities : int
         How many there can be, until :meth:`grow`.
+
+    Examples
+    --------
+    >>> shares = Shares(snapshots=3, entities=2)
+    >>> for number, skyline in enumerate([[0], [0, 1], [1], [1]]):
+    ...     shares.take(number, np.array(skyline))
+    >>> shares.frequent(0.5)
+    (array([1]), array([1.]))
     """
 
-    def __init__(self, snapshots: int, entities: int) -> None:
+    def __init__(self, snapshots: int, entities: int = 0) -> None:
         self._snapshots = snapshots
         self._count: Ints = np.zeros(entities, np.int64)
         self._since: Ints = np.zeros(entities, np.int64)  # earlier snapshots knew another id by this number
         self._skylines: deque[tuple[int, Ints]] = deque()
-        self.taken = 0  # snapshots so far, sampled or not
+        self.taken = 0  # the number of the last snapshot, sampled or not
 
-    def take(self, members: Ints | None) -> None:
-        """Take the next snapshot, whose skyline has these members; None when it is not sampled. O(members)."""
-        self.taken += 1
+    def take(self, number: int, members: Ints | None) -> None:
+        """Take a snapshot, whose skyline has these members; None when it is not sampled. Numbers rise. O(members)."""
+        self.taken = number
         if members is not None:
             self._skylines.append((self.taken, members))
             self._count[members] += 1
@@ -47,14 +55,19 @@ class Shares:
         self._count[entities] = 0
         self._since[entities] = self.taken + 1
 
-    def shares(self) -> tuple[Ints, Floats]:
-        """Return the entities that were in a skyline, and in which share of those that count. O(entities)."""
-        found = np.flatnonzero(self._count)
-        return found, self._count[found] / max(1, len(self._skylines))
+    def frequent(self, share: float) -> tuple[Ints, Floats]:
+        """Return the entities that were in at least a share of the skylines that count, and in which. O(entities)."""
+        found = self.counted()
+        shares = self._count[found] / max(1, len(self._skylines))
+        return found[shares >= share], shares[shares >= share]
+
+    def counted(self) -> Ints:
+        """Return the entities that were in one of the skylines that count."""
+        return np.flatnonzero(self._count)
 
     def grow(self, entities: int) -> None:
-        """Make room."""
-        more = np.zeros(entities - self._count.size, np.int64)
+        """Make room for so many, if there is less."""
+        more = np.zeros(max(0, entities - self._count.size), np.int64)
         self._count, self._since = np.concatenate([self._count, more]), np.concatenate([self._since, more])
 
     def save(self, row_of: Ints) -> dict[str, np.ndarray]:
