@@ -89,3 +89,25 @@ def test_a_state_that_was_made_for_other_queries_is_refused(tmp_path: Path) -> N
     with pytest.raises(tw.DataError, match="state: the checkpoint was begun with other queries"):
         Keeper(spec_of(tw.last(11), 1), "other", 0, home).advance(Task(state, [], 1))
     keeping._warm.clear()
+
+
+def test_buckets_that_nothing_comes_for_are_let_go(tmp_path: Path) -> None:
+    spec, folder = spec_of(tw.last(10), 1), Folder(str(tmp_path))
+    rows = [pa.table({"id": [1, 2], "x": [3.0, 1.0]}), pa.table({"id": [3], "x": [2.0]})]
+    keeper = Keeper(spec, "waiting", 0, FolderHome(folder, 0, (0,)))
+    done = keeper.advance(Task(None, [_line(folder, 0, rows[0])], 0))
+    token = Manifest.from_bytes(done.state).token
+    keeping.forget(idle=60.0)
+    assert keeper.warm(token)
+    keeping.forget(idle=-1.0)
+    assert not keeper.warm(token)
+    found = keeper.advance(Task(done.state, [_line(folder, 1, rows[1])], 1)).found
+    assert found.select(["at", "op", "id"]).to_pylist() == [{"at": 3, "op": "enter", "id": 3}]
+
+
+def _line(folder: Folder, batch: int, table: pa.Table) -> dict[str, Any]:
+    segment = folder.create(batch)
+    part = segment.add_table(table)
+    segment.close()
+    where = {"bucket": 0, "kind": ROWS, "part": 0, "piece": 0, "data": None}
+    return {**where, "segment": part.segment, "start": part.start, "size": part.size, "rows": part.rows}

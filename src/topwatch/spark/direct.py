@@ -64,7 +64,7 @@ class Blocks:
             block = min(fitting, key=len)
             self._idle.remove(block)
             return block
-        return Block(_up(max(1, size), self._STEP))
+        return Block(up(max(1, size), self._STEP))
 
     def give(self, block: Block) -> None:
         """Take a block back."""
@@ -88,7 +88,7 @@ BLOCKS = Blocks()
 
 def read(path: str, start: int, size: int) -> pa.Buffer:
     """Return bytes of a file, fewer where it ends; their memory is used again once nobody looks at it."""
-    low, high = start - start % PAGE, _up(start + size, PAGE)
+    low, high = start - start % PAGE, up(start + size, PAGE)
     block = BLOCKS.take(high - low)
     lease = _Lease(BLOCKS, block)
     with memoryview(block.memory) as view:
@@ -117,14 +117,14 @@ class Writer:
     def __init__(self, path: str) -> None:
         self._file = _open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
-    def write(self, block: Block, size: int) -> None:
-        """Write the beginning of a block, filled up with zeros to a page's end."""
-        whole = _up(size, PAGE)
-        block.memory[size:whole] = bytes(whole - size)
-        done = 0
-        with memoryview(block.memory) as view:
-            while done < whole:
-                done += _direct(self._file, lambda: os.write(self._file, view[done:whole]))  # noqa: B023
+    def write(self, memory: mmap.mmap, size: int, start: int = 0) -> None:
+        """Write some bytes from a page's beginning on, filled up with zeros to a page's end."""
+        stop = start + up(size, PAGE)
+        memory[start + size : stop] = bytes(stop - start - size)
+        done = start
+        with memoryview(memory) as view:
+            while done < stop:
+                done += _direct(self._file, lambda: os.write(self._file, view[done:stop]))  # noqa: B023
 
     def close(self) -> None:
         """Make the bytes safe."""
@@ -132,7 +132,8 @@ class Writer:
         os.close(self._file)
 
 
-def _up(size: int, unit: int) -> int:
+def up(size: int, unit: int) -> int:
+    """Round up to a multiple."""
     return -(-size // unit) * unit
 
 

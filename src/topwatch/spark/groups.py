@@ -21,6 +21,7 @@ from topwatch.windows import LastRows, LastTime
 
 FEW = 3  # groups whose answers people look at
 SHOWN = 100  # rows of an answer
+LARGE = 1 << 14  # rows for which a push of their own costs less than to copy them
 
 Found = tuple[pa.Table, pa.Table | None]
 
@@ -83,8 +84,8 @@ class MonitorGroups:
             if behind:
                 late.append(part.slice(0, behind))
                 part = part.slice(behind)
-            if part.num_rows:
-                emitted = self._emitter.emit(key, monitor.push(part))
+            for piece in _pieces(part):
+                emitted = self._emitter.emit(key, monitor.push(piece))
                 found.append(emitted)
                 if emitted is not None:
                     self._changed = [key, *(other for other in self._changed if other != key)][:FEW]
@@ -283,6 +284,14 @@ def _parts(table: pa.Table, by: tuple[str, ...]) -> list[tuple[Key, pa.Table]]:
     table = table.take(pa.array(order))
     bounds = np.searchsorted(codes[order], np.arange(len(keys) + 1)).tolist()
     return [(key, table.slice(a, b - a)) for key, a, b in zip(keys, bounds, bounds[1:], strict=False)]
+
+
+def _pieces(table: pa.Table) -> list[pa.Table | pa.RecordBatch]:
+    """Cut many rows where their memory is cut: they need not be put together before a window takes them."""
+    if not table.num_rows:
+        return []
+    batches = table.to_batches()
+    return batches if table.num_rows >= LARGE * len(batches) else [table]
 
 
 def _keys(keys: list[Key], spec: Spec) -> pa.Table:

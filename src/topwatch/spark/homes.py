@@ -26,8 +26,8 @@ class Home(Protocol):
     def put(self, batch: int, data: pa.Buffer, rows: int = 0) -> Part:
         """Keep bytes; return where they are."""
 
-    def get(self, part: Part) -> Any:
-        """Return bytes that were kept."""
+    def get(self, part: Part, recent: bool = False) -> Any:
+        """Return bytes that were kept; ``recent``: in this micro-batch."""
 
     def tell(self, status: Status) -> None:
         """Say how the bucket stands, for those who look on."""
@@ -59,9 +59,9 @@ class FolderHome:
         segment.close()
         return part
 
-    def get(self, part: Part) -> Any:
+    def get(self, part: Part, recent: bool = False) -> Any:
         """Return bytes that were kept."""
-        return self._folder.read(part)
+        return self._folder.read(part, recent)
 
     def tell(self, status: Status) -> None:
         """Say how the bucket stands, for those who look on."""
@@ -102,7 +102,7 @@ class StoreHome:
             self._pieces.updateValue((name, number), (data.slice(start, min(PIECE, data.size - start)).to_pybytes(),))
         return Part(name, 0, data.size, rows)
 
-    def get(self, part: Part) -> Any:
+    def get(self, part: Part, recent: bool = False) -> Any:
         """Return bytes that were kept."""
         name = part.segment
         parts: list[bytes] = []

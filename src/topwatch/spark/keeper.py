@@ -2,16 +2,18 @@
 
 Buckets stay warm in the Python worker between micro-batches. A warm one is taken out before it changes and put back
 with the new version's token afterwards: a task that is tried again finds either the version that the store names, or
-none and reads it from its segments. So Spark's own commit decides what counts. A task that runs in another worker of
-the same machine than the one before it sends its references there (:mod:`topwatch.spark.neighbours`).
+none and reads it from its segments. So Spark's own commit decides what counts. Nobody tells a worker that a query has
+been stopped: buckets that nothing came for in a while are let go when others work. A task that runs in another worker
+of the same machine than the one before it sends its references there (:mod:`topwatch.spark.neighbours`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -28,12 +30,21 @@ from topwatch.spark.spec import Spec
 REPLAY = 4  # how many times as many rows as the state has may be replayed at a restart
 LEAST_REPLAY = 1 << 20
 READERS = 4  # threads that read segments
+IDLE = 60.0  # seconds after which a bucket is read again rather than kept in memory
 MANY = 256  # micro-batches in the log; with more of them, a snapshot costs less than their names
 
 Reference = dict[str, Any]
 Taken = tuple[pa.Table, pa.Table, Bucket | PrunedBucket]  # what is emitted, what came too late, the bucket after it
 
-_warm: dict[tuple[str, int], tuple[str, Bucket | PrunedBucket]] = {}
+_warm: dict[tuple[str, int], Warm] = {}
+
+
+class Warm(NamedTuple):
+    """A bucket that waits for its next micro-batch, in the version of a token."""
+
+    token: str
+    bucket: Bucket | PrunedBucket
+    since: float  # seconds, of a clock that does not jump
 
 
 @dataclass
@@ -93,7 +104,8 @@ class Keeper:
         self._home.tidy(task.batch, manifest, self._spec.retain)
         kept = bucket.save() if self._spec.pruned else None
         self._home.tell(dataclasses.replace(bucket.status(), batch=task.batch, refused=manifest.refused))
-        _warm[self._query, self._bucket] = (manifest.token, bucket)
+        _warm[self._query, self._bucket] = Warm(manifest.token, bucket, time.monotonic())
+        forget(IDLE)
         return Done(manifest.to_bytes(), found, bucket.next_time, kept)
 
     def manifest(self, task: Task) -> Manifest:
@@ -109,7 +121,8 @@ class Keeper:
 
     def warm(self, token: str) -> bool:
         """Tell whether this process has the bucket in the version of a token."""
-        return _warm.get((self._query, self._bucket), ("", None))[0] == token != ""
+        found = _warm.get((self._query, self._bucket))
+        return found is not None and found.token == token
 
     def _take_kept(self, manifest: Manifest, task: Task, lines: list[Reference]) -> Taken:
         bucket = self._taken_out(manifest)
@@ -128,7 +141,7 @@ class Keeper:
                 parts.append(self._home.put(task.batch, pa.py_buffer(line["data"]), int(line["rows"])))
             else:
                 parts.append(_part(line))
-        found, late = bucket.take(self._read(parts), task.watermark)
+        found, late = bucket.take(self._read(parts, recent=True), task.watermark)
         manifest.log.append(Turn(parts, task.watermark))
         enough, few = self._spec.replayable, len(manifest.log) <= MANY
         if enough and few and manifest.rows >= enough:
@@ -153,17 +166,26 @@ class Keeper:
 
     def _taken_out(self, manifest: Manifest) -> Bucket | PrunedBucket | None:
         """Return the warm bucket if it is of the version that the store has. Nobody else finds it meanwhile."""
-        token, bucket = _warm.pop((self._query, self._bucket), ("", None))
-        return bucket if token == manifest.token else None
+        found = _warm.pop((self._query, self._bucket), None)
+        return found.bucket if found is not None and found.token == manifest.token else None
 
-    def _read(self, parts: list[Part]) -> list[pa.Table]:
+    def _read(self, parts: list[Part], recent: bool = False) -> list[pa.Table]:
+        """Read rows: those of this micro-batch from memory where they are, earlier ones as the disk has kept them."""
         if len(parts) < 2 or not self._home.parallel:
-            return [unpack(self._home.get(part)) for part in parts]
+            return [unpack(self._home.get(part, recent)) for part in parts]
         with ThreadPoolExecutor(READERS) as readers:
-            return list(readers.map(lambda part: unpack(self._home.get(part)), parts))
+            return list(readers.map(lambda part: unpack(self._home.get(part, recent)), parts))
 
     def _bytes(self, line: Reference) -> Any:
         return line["data"] if line["segment"] is None else self._home.get(_part(line))
+
+
+def forget(idle: float) -> None:
+    """Let go of buckets that have waited for longer than some seconds."""
+    oldest = time.monotonic() - idle
+    for key, waiting in list(_warm.items()):  # a neighbour's thread may take one out meanwhile
+        if waiting.since < oldest:
+            _warm.pop(key, None)
 
 
 def _part(line: Reference) -> Part:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from topwatch.errors import DataError
@@ -99,7 +99,8 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """Return the manifest as it lies in the state store."""
-        return json.dumps({"format": FORMAT, **asdict(self)}).encode()
+        log = [{"parts": turn.parts, "watermark": turn.watermark} for turn in self.log]
+        return json.dumps({"format": FORMAT, **vars(self), "log": log}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes | None) -> Manifest:

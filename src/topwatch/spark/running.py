@@ -43,6 +43,8 @@ SETTINGS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Columns are chosen and rows counted: the size of a batch need not be worked out anew for each of its rows.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    # Small messages wait 40 ms on a TCP connection for the other side's word that the one before has come.
+    "spark.python.unix.domain.socket.enabled": "true",
     PROVIDER: ROCKSDB,
 }
 

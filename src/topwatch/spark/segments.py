@@ -5,7 +5,8 @@ Its name is new for every attempt, so that a task that is tried again never writ
 segments count is decided by the manifest in Spark's state store alone.
 
 Any file system that Arrow knows will do. On a local one parts begin at pages, go straight to the disk and back
-(:mod:`topwatch.spark.direct`), and are synced before the name is handed on.
+(:mod:`topwatch.spark.direct`), and are synced before the name is handed on; who takes in a micro-batch on the machine
+that has written its rows finds them in memory (:mod:`topwatch.spark.nearby`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import os
 import struct
 import uuid
+import weakref
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,13 +23,13 @@ import pyarrow.fs as pafs
 import xxhash
 
 from topwatch.errors import DataError
-from topwatch.spark import direct
+from topwatch.spark import direct, nearby
 
-MAGIC = b"topseg\x03\x00"
-HEADER = 64  # magic, checksum, length, and nothing: the bytes behind it begin where Arrow likes them to
+MAGIC = b"topseg\x04\x00"
+HEADER = 64  # magic, checksum, length, whose it is, and nothing: bytes behind it begin where Arrow likes them to
 CHUNK = 8 << 20  # bytes that are written at once
 SUFFIX = ".seg"
-_CHECK = struct.Struct("<QQ")  # checksum, length
+_CHECK = struct.Struct("<QQ32sQ")  # checksum, length, the segment's own number, where in it the part begins
 
 
 class Part(NamedTuple):
@@ -55,12 +57,20 @@ class Folder:
         """Begin a segment in a micro-batch."""
         return Segment(self, f"{batch:010d}-{uuid.uuid4().hex}{SUFFIX}")
 
-    def read(self, part: Part) -> pa.Buffer:
-        """Return a part's bytes; a missing or damaged one is an error that says which."""
+    def read(self, part: Part, recent: bool = False) -> pa.Buffer:
+        """Return a part's bytes; a missing or damaged one is an error that says which.
+
+        ``recent``: it was written in this micro-batch, and may still be in the memory of this machine.
+        """
         name = part.segment
         system, root = open_folder(self.uri)
+        local = isinstance(system, pafs.LocalFileSystem)
+        if recent and local:
+            found = nearby.read(name, part.start, HEADER + part.size)
+            if found is not None and _is_of(found, part):  # it is locked, and has not been anywhere else
+                return found.slice(HEADER)
         try:
-            if isinstance(system, pafs.LocalFileSystem):
+            if local:
                 found = direct.read(os.path.join(root, name), part.start, HEADER + part.size)
             else:
                 with system.open_input_file(f"{root}/{name}") as file:
@@ -73,13 +83,12 @@ class Folder:
             ) from None
         if found.size >= len(MAGIC) and found.slice(0, len(MAGIC)).to_pybytes() != MAGIC:
             raise DataError(f"segments: {name} in {self.uri} is no segment, or one of another version of topwatch")
-        data = found.slice(min(HEADER, found.size))
-        if data.size != part.size or _checked(data) != _CHECK.unpack(found.slice(len(MAGIC), _CHECK.size)):
+        if not _is_sound(found, part):
             raise DataError(
                 f"segments: {name} in {self.uri} is damaged: its checksum does not match."
                 " Put a good copy in its place, or start with a new checkpoint"
             )
-        return data
+        return found.slice(HEADER)
 
     def names(self) -> list[str]:
         """Return the names of all segments, oldest micro-batch first."""
@@ -105,17 +114,22 @@ class Segment:
         self._end = 0
         system, self._root = open_folder(folder.uri)
         self._writer: direct.Writer | None = None
+        self._sheet: nearby.Sheet | None = None
+        self._done: weakref.finalize[Any, Any] | None = None
         self._stream: Any = None
         if isinstance(system, pafs.LocalFileSystem):
             os.makedirs(self._root, exist_ok=True)
             self._writer = direct.Writer(os.path.join(self._root, name))
+            self._sheet = nearby.take(name)
+            if self._sheet is not None:  # it comes back, whether or not the segment is ever closed
+                self._done = weakref.finalize(self, nearby.give, self._sheet)
         else:
             system.create_dir(self._root, recursive=True)
             self._stream = system.open_output_stream(f"{self._root}/{name}")
 
     def add(self, data: pa.Buffer, rows: int = 0) -> Part:
         """Write bytes behind the others; return where they are."""
-        header = _header(data)
+        header = self._header(data)
         if self._writer is None:
             self._stream.write(header)
             self._stream.write(data)
@@ -126,7 +140,7 @@ class Segment:
         while True:
             some = min(data.size - done, CHUNK - place)
             block.memory[place : place + some] = view[done : done + some]
-            self._writer.write(block, place + some)
+            self._writer.write(block.memory, place + some)
             done, place = done + some, 0
             if done == data.size:
                 break
@@ -138,19 +152,32 @@ class Segment:
         if self._writer is None:
             return self.add(pack(table), table.num_rows)
         size = packed_size(table)
-        block = direct.BLOCKS.take(HEADER + size + direct.PAGE)
-        with memoryview(block.memory) as view:
-            buffer = pa.py_buffer(view[HEADER : HEADER + size])
-            pack_into(buffer, table)
-            block.memory[:HEADER] = _header(buffer)
-            del buffer
-        self._writer.write(block, HEADER + size)
-        direct.BLOCKS.give(block)
+        whole = direct.up(HEADER + size, direct.PAGE)
+        if self._sheet is not None and self._sheet.reserve(self._end + whole):
+            self._lay_out(self._sheet.memory, self._end, size, table)
+            self._writer.write(self._sheet.memory, HEADER + size, self._end)
+        else:
+            block = direct.BLOCKS.take(whole)
+            self._lay_out(block.memory, 0, size, table)
+            self._writer.write(block.memory, HEADER + size)
+            direct.BLOCKS.give(block)
         return self._part(size, table.num_rows)
+
+    def _lay_out(self, memory: Any, start: int, size: int, table: pa.Table) -> None:
+        """Write a part into memory."""
+        with memoryview(memory) as view:
+            buffer = pa.py_buffer(view[start + HEADER : start + HEADER + size])
+            pack_into(buffer, table)
+            memory[start : start + HEADER] = self._header(buffer)
+            del buffer
+
+    def _header(self, data: pa.Buffer) -> bytes:
+        check = _CHECK.pack(xxhash.xxh3_64_intdigest(data), data.size, _number(self._name), self._end)
+        return (MAGIC + check).ljust(HEADER, b"\0")
 
     def _part(self, size: int, rows: int, taken: int | None = None) -> Part:
         part = Part(self._name, self._end, size, rows)
-        self._end += taken if taken is not None else -(-(HEADER + size) // direct.PAGE) * direct.PAGE
+        self._end += taken if taken is not None else direct.up(HEADER + size, direct.PAGE)
         return part
 
     def close(self) -> None:
@@ -160,14 +187,30 @@ class Segment:
             return
         self._writer.close()
         _sync_folder(self._root)
+        if self._done is not None:
+            self._done()
 
 
-def _header(data: pa.Buffer) -> bytes:
-    return (MAGIC + _CHECK.pack(*_checked(data))).ljust(HEADER, b"\0")
+def _is_of(found: pa.Buffer, part: Part) -> bool:
+    """Tell whether bytes say that they are those of a part."""
+    if found.size != HEADER + part.size:
+        return False
+    head = found.slice(0, HEADER).to_pybytes()
+    told = _CHECK.unpack_from(head, len(MAGIC))
+    return head.startswith(MAGIC) and told[1:] == (part.size, _number(part.segment), part.start)
 
 
-def _checked(data: Any) -> tuple[int, int]:
-    return xxhash.xxh3_64_intdigest(data), data.size
+def _is_sound(found: pa.Buffer, part: Part) -> bool:
+    """Tell whether bytes are those of a part, and as they were written."""
+    if not _is_of(found, part):
+        return False
+    told = _CHECK.unpack(found.slice(len(MAGIC), _CHECK.size))[0]
+    return bool(told == xxhash.xxh3_64_intdigest(found.slice(HEADER)))
+
+
+def _number(name: str) -> bytes:
+    """Return a segment's own number, which no other has."""
+    return name.removesuffix(SUFFIX).partition("-")[2].encode()[:32].ljust(32, b"\0")
 
 
 def batch_of(name: str) -> int:

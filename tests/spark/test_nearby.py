@@ -1,0 +1,118 @@
+"""Sheets: segments in the memory of this machine, read where they were written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from topwatch.errors import DataError
+from topwatch.spark import nearby
+from topwatch.spark.segments import Folder, Part, Segment, unpack
+
+pytestmark = pytest.mark.skipif(
+    not os.path.isdir("/dev/shm") or nearby._SET_LOCK is None, reason="this system has no shared memory of this kind"
+)
+
+
+@pytest.fixture(autouse=True)
+def _sheets_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(nearby, "SHARED", str(tmp_path))
+    for name in ("_idle", "_maps"):
+        monkeypatch.setattr(nearby, name, type(getattr(nearby, name))())
+    monkeypatch.setattr(nearby, "_made", 0)
+
+
+def rows(start: int) -> pa.Table:
+    return pa.table({"x": np.arange(start, start + 5000.0)})
+
+
+def write(folder: Folder, batch: int, tables: list[pa.Table]) -> tuple[Segment, list[Part]]:
+    segment = folder.create(batch)
+    parts = [segment.add_table(table) for table in tables]
+    segment.close()
+    return segment, parts
+
+
+def test_recent_parts_are_read_without_the_disk(tmp_path):
+    folder = Folder(str(tmp_path / "segments"))
+    _, parts = write(folder, 1, [rows(0), rows(7)])
+    folder.drop([parts[0].segment])
+    assert [unpack(folder.read(part, recent=True)) for part in parts] == [rows(0), rows(7)]
+    with pytest.raises(DataError, match="is missing"):
+        folder.read(parts[0])
+
+
+def test_a_sheet_that_is_read_is_not_used_anew(tmp_path):
+    folder = Folder(str(tmp_path / "segments"))
+    _, (part,) = write(folder, 1, [rows(0)])
+    held = unpack(folder.read(part, recent=True))
+    for batch in range(2, 8):
+        write(folder, batch, [rows(100 * batch)])
+    assert held == rows(0)
+    assert nearby.read(part.segment, part.start, 8) is not None
+    del held
+    for batch in range(8, 11):
+        write(folder, batch, [rows(100 * batch)])
+    assert nearby.read(part.segment, part.start, 8) is None
+    assert unpack(folder.read(part, recent=True)) == rows(0), "the disk has it"
+
+
+def test_what_a_sheet_holds_of_another_segment_is_not_taken(tmp_path):
+    folder = Folder(str(tmp_path / "segments"))
+    _, parts = write(folder, 1, [rows(0), rows(7)])
+    _, others = write(folder, 2, [rows(50), rows(57)])
+    sheets = os.path.join(nearby._folder(), "")
+    os.replace(sheets + others[0].segment, sheets + parts[0].segment)
+    assert [unpack(folder.read(part, recent=True)) for part in parts] == [rows(0), rows(7)]
+
+
+def test_without_room_segments_go_to_the_disk_alone(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    folder = Folder(str(tmp_path / "segments"))
+    _, (part,) = write(folder, 1, [rows(3)])
+    assert unpack(folder.read(part, recent=True)) == rows(3)
+
+
+@pytest.mark.parametrize("broken", ["nobody", "elsewhere"])
+def test_without_shared_memory_segments_go_to_the_disk_alone(tmp_path, monkeypatch, broken):
+    if broken == "nobody":
+        monkeypatch.setattr(nearby, "SHARED", str(tmp_path / "nowhere"))
+    else:
+        monkeypatch.setattr(nearby, "_SET_LOCK", None)
+    folder = Folder(str(tmp_path / "segments"))
+    segment, (part,) = write(folder, 1, [rows(3)])
+    assert segment._sheet is None
+    assert unpack(folder.read(part, recent=True)) == rows(3)
+
+
+def test_a_segment_that_is_never_closed_gives_its_sheet_back(tmp_path):
+    folder = Folder(str(tmp_path / "segments"))
+    for batch in range(5):
+        segment = folder.create(batch)
+        assert segment._sheet is not None
+        segment.add_table(rows(batch))
+        del segment
+
+
+def test_sheets_of_workers_that_are_gone_are_removed(tmp_path):
+    script = (
+        "import os, sys\n"
+        "from topwatch.spark import nearby\n"
+        "nearby.SHARED = sys.argv[1]\n"
+        "nearby.take('0000000001-dead.seg')\n"
+        "os._exit(9)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    mine = nearby.take("0000000002-mine.seg")
+    assert mine is not None
+    assert os.listdir(nearby._folder()) == ["0000000002-mine.seg"]
+    nearby._sweep(nearby._folder())
+    assert os.listdir(nearby._folder()) == ["0000000002-mine.seg"], "its owner lives"
