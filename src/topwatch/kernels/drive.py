@@ -21,10 +21,12 @@ from topwatch.kernels.select import fill_by_scan
 from topwatch.kernels.upkeep import admit, expire, remove
 from topwatch.kernels.walk import FILLS, HITS, fetch_behind, fetch_end, fill_by_walk, link, unlink
 
-# Where the loop stands: next hit, stale queries, oldest row in any run, first row of the block; then the oldest row in
-# any run of each 32 queries, so that an expiry is not looked for in all of them. Ages are lower bounds.
-HIT, STALE, OLDEST, BLOCK_START, OLDEST_OF = range(5)
+# Where the loop stands: next hit, stale queries, oldest row in any run, first row of the block, next arrival, next
+# judgement, end and size of the block, what is next to do, the stale query to report next, whether a bar fell; then the oldest row in any run of each 32 queries, so that an expiry is not looked
+# for in all of them. Ages are lower bounds.
+HIT, STALE, OLDEST, BLOCK_START, ARRIVAL, JUDGEMENT, STOP, SIZE, PHASE, TURN, FELL, OLDEST_OF = range(12)
 ALIKE = 5  # 2^5 queries
+ROUTE, TAKE, JUDGE = range(3)  # phases
 
 
 @kernel
@@ -35,57 +37,91 @@ def drive(
     hits = new_hits(len(runs.bar))
     stale = np.empty(len(runs.bar), np.int64)  # queries whose answers may have changed
     here = new_place(len(runs.bar))
+    here[SIZE] = BLOCK
     begin(runs, answers, stale, here)
-    arrivals = len(step.arrived)
-    judgements = len(step.at)
-    block = BLOCK
-    i = ZERO
-    j = ZERO
+    while not _run(rows, table, runs, answers, index, step, log, hits, stale, here, counters):
+        q = stale[here[TURN]]
+        index = _level(index, table, q, runs.bar[q])
+        log = with_room(log, 2 * table.k[q])
+    return log, index.influence
+
+
+@leaf
+def _run(
+    rows: Rows,
+    table: Queries,
+    runs: Runs,
+    answers: Answers,
+    index: Index,
+    step: Step,
+    log: Log,
+    hits: Hits,
+    stale: Ints,
+    here: Ints,
+    counters: Ints,
+) -> bool:
+    """Go on without a reference count (decision 1) until a stale query needs memory; True when the step is done."""
     while True:
-        stop = min(arrivals, i + block)
-        if not _route(table, runs.bar, rows.columns, index, step.arrived, i, stop, hits, counters):
-            block = max(1, block // 4)
-            continue
-        block = min(BLOCK, 2 * block)
-        here[HIT] = 0
-        here[BLOCK_START] = i
-        fell = False
-        while not fell:
+        if here[PHASE] == ROUTE:
+            _route_ahead(table, runs.bar, rows.columns, index, step.arrived, hits, here, counters)
+            here[PHASE] = TAKE
+        j = here[JUDGEMENT]
+        if here[PHASE] == TAKE:
+            stop = here[STOP]
             if rows.fifo and not index.walked and here[STALE] == 0:
                 next_hit = hits.row[here[HIT]] if here[HIT] < hits.size[0] else stop
                 quiet = _skip(step, j, stop, next_hit, here[OLDEST])
                 if quiet > j:
-                    j = quiet
-                    i = step.arrivals[j - 1]
-            until = min(stop, step.arrivals[j]) if j < judgements else stop
-            # Structures are copied for each call: where judgements are many, calls with nothing to do are left out.
+                    j = here[JUDGEMENT] = quiet
+                    here[ARRIVAL] = step.arrivals[j - 1]
+            until = min(stop, step.arrivals[j]) if j < len(step.at) else stop
             if index.walked or (here[HIT] < hits.size[0] and hits.row[here[HIT]] < until):
-                take_in(rows, table, runs, answers, index, step, j, i, until, hits, stale, here, counters)
-            i = until
-            if j == judgements or step.arrivals[j] > i:
-                break  # the block is used up
+                take_in(rows, table, runs, answers, index, step, j, here[ARRIVAL], until, hits, stale, here, counters)
+            here[ARRIVAL] = until
+            if j == len(step.at) or step.arrivals[j] > until:  # the block is used up
+                if until == len(step.arrived) and j == len(step.at):
+                    return True
+                here[PHASE] = ROUTE
+                continue
             if index.walked or not rows.fifo or here[OLDEST] < step.heads[j + 1]:
                 let_go(rows, table, runs, answers, index, step, j, stale, here)
             if here[STALE] > 1:
                 put_in_order(answers, stale, here)
-            t = ZERO
-            while t < here[STALE]:
-                t = judge(rows, table, runs, answers, index, stale, t, here[STALE], step.at[j], log)
-                if t == here[STALE]:
-                    break
+            here[TURN] = 0
+            here[PHASE] = JUDGE
+        while here[TURN] < here[STALE]:
+            turn = judge(rows, table, runs, answers, index, stale, here[TURN], here[STALE], step.at[j], log)
+            here[TURN] = turn
+            if turn < here[STALE]:
                 # This query cannot be reported yet: its run starves, its lists lag behind, or the log is full.
-                q = stale[t]
+                q = stale[turn]
                 if runs.size[q] < table.k[q] and runs.whole[q] == 0:
                     before = runs.bar[q]
                     _fill(rows, table, runs, index, q, step.heads[j + 1], step.moment[j], here, counters)
                     # Rows routed ahead with the old bar must be looked at again when it fell.
-                    fell = fell or runs.bar[q] < before
-                index = _level(index, table, q, runs.bar[q])
-                log = with_room(log, 2 * table.k[q])
-            here[STALE] = 0
-            j += 1
-        if i == arrivals and j == judgements:
-            return log, index.influence
+                    here[FELL] = max(here[FELL], int(runs.bar[q] < before))
+                return False
+        here[STALE] = 0
+        here[JUDGEMENT] = j + 1
+        here[PHASE] = ROUTE if here[FELL] == 1 else TAKE
+
+
+@leaf
+def _route_ahead(
+    table: Queries, bars: Floats, columns: Floats, index: Index, slots: Ints, hits: Hits, here: Ints, counters: Ints
+) -> None:
+    """Note whom the arrivals of the next block concern; fewer rows make a block while the hits of more do not fit."""
+    while True:
+        start = here[ARRIVAL]
+        stop = min(len(slots), start + here[SIZE])
+        if _route(table, bars, columns, index, slots, start, stop, hits, counters):
+            break
+        here[SIZE] = max(1, here[SIZE] // 4)
+    here[SIZE] = min(BLOCK, 2 * here[SIZE])
+    here[STOP] = stop
+    here[BLOCK_START] = start
+    here[HIT] = 0
+    here[FELL] = 0
 
 
 @leaf
