@@ -1,4 +1,4 @@
-"""Which rows of a run reach a query's bar: counted in one fused loop, with keys only where there are any.
+"""Which rows of a run reach a query's bar: found in one fused loop, with keys only for those that do.
 
 Most rows reach no bar. Linear scores of up to four columns and distances in two to four are therefore compared in loops
 that store nothing and have no branch; of distances the squares, which needs no roots. A row may be counted there whose
@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from topwatch.kernels.bits import WIDTH, far_1, far_2, far_3, far_4, lowest, near_2, near_3, near_4
 from topwatch.kernels.compile import ZERO, inlined, leaf
-from topwatch.kernels.scoring import DISTANCE, LINEAR, Floats, Ints, Queries, score_run, sum_terms
-
-PIECE = 64  # rows that are looked at once more when one of them was counted
+from topwatch.kernels.scoring import DISTANCE, LINEAR, Floats, Ints, Queries, score_row, score_run, sum_terms
 
 
 @inlined
@@ -42,7 +41,7 @@ def find_run(
     """Find the rows in consecutive slots from ``start`` whose key reaches ``bar``; return how many.
 
     ``out`` is room for keys, ``rows`` for as many numbers: the keys and the places in the run of those that are found
-    come first in them. ``dense``: so many rows reach a bar that counting them first does not pay.
+    come first in them. ``dense``: so many rows reach a bar that looking for them first does not pay.
     """
     kind = table.kind[q]
     size = len(out)
@@ -59,28 +58,47 @@ def find_run(
     column = table.column[q]
     value = table.value[q]
     goal = _goal(kind, bar)
-    piece = size if dense else PIECE
-    for first in range(0, size, piece):
-        last = min(size, first + piece)
-        if not dense and _count(kind, n, column, value, columns, start + first, last - first, goal) == 0:
-            continue
-        keys = out[first:last]
-        sum_terms(kind, n, column, value, columns, start + first, keys)
-        if kind == DISTANCE:
-            for i in range(len(keys)):
-                if keys[i] <= goal:
-                    key = -np.sqrt(keys[i])
-                    if key >= bar:
-                        rows[found] = first + i
-                        out[found] = key
-                        found += 1
-        else:
-            for i in range(len(keys)):
-                if keys[i] >= bar:
+    first = ZERO
+    while not dense and first + WIDTH <= size:
+        bits = _reach_64(kind, n, column, value, columns, start + first, goal)
+        while bits != 0:
+            i = first + lowest(bits)
+            bits &= bits - 1
+            key = score_row(table, q, columns, start + i)
+            if key >= bar:
+                rows[found] = i
+                out[found] = key
+                found += 1
+        first += WIDTH
+    keys = out[first:size]
+    sum_terms(kind, n, column, value, columns, start + first, keys)
+    if kind == DISTANCE:
+        for i in range(len(keys)):
+            if keys[i] <= goal:
+                key = -np.sqrt(keys[i])
+                if key >= bar:
                     rows[found] = first + i
-                    out[found] = keys[i]
+                    out[found] = key
                     found += 1
+    else:
+        for i in range(len(keys)):
+            if keys[i] >= bar:
+                rows[found] = first + i
+                out[found] = keys[i]
+                found += 1
     return found
+
+
+@inlined
+def _reach_64(kind: int, n: int, column: Ints, value: Floats, columns: Floats, start: int, goal: float) -> int:
+    """Return which of the rows from ``start`` on may reach a goal, as bits."""
+    if kind == DISTANCE:
+        if n == 2:
+            return near_2(columns, column, value, start, goal)
+        return near_3(columns, column, value, start, goal) if n == 3 else near_4(columns, column, value, start, goal)
+    if n <= 2:
+        return far_1(columns, column, value, start, goal) if n == 1 else far_2(columns, column, value, start, goal)
+    return far_3(columns, column, value, start, goal) if n == 3 else far_4(columns, column, value, start, goal)
 
 
 @inlined

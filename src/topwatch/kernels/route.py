@@ -12,10 +12,12 @@ import numpy as np
 
 from topwatch.kernels.cells import Cells, Reach, locate_run
 from topwatch.kernels.compile import AHEAD, ZERO, fetch, inlined, inner, leaf
-from topwatch.kernels.finding import PIECE, find_run
+from topwatch.kernels.finding import find_run
 from topwatch.kernels.influence import Influence
 from topwatch.kernels.scoring import BLOCK, DISTANCE, LINEAR, Floats, Ints, Queries, inside, score_row, score_run
 from topwatch.kernels.walk import LISTED, SCORES, Points
+
+FEW = 8  # where more than one row in so many reaches a bar, keys are computed for all
 
 
 class Index(NamedTuple):
@@ -91,7 +93,7 @@ def route_by_scan(
         for q in range(len(bars)):
             if table.k[q] == 0:
                 continue
-            dense = total * PIECE > scores
+            dense = total * FEW > scores
             scores += n
             for t in range(find_run(table, q, columns, slots[i], bars[q], dense, out, hits.places)):
                 r = hits.places[t]
