@@ -9,6 +9,7 @@ from topwatch.kernels.compile import ZERO, leaf
 from topwatch.kernels.route import Hits, Index, hear, route_by_lists, route_by_scan
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Floats, Ints, Queries
+from topwatch.kernels.skybands import tighten
 from topwatch.kernels.walk import SCORES
 
 PATIENCE = 32  # blocks that a query's lists lag behind
@@ -41,6 +42,8 @@ def route_ahead(
     Lists may lag behind a query that listens to more: such a query is asked apart, until its lists are worth moving.
     """
     listen = kept.filters.listen if kept.filtered else kept.main.listen
+    if not index.listed:
+        tighten(kept.filters if kept.filtered else kept.main)
     if here[DEAF] == 0 and 4 * max(found.hits.size[0], found.gone.size[0]) <= len(found.hits.row):
         here[SIZE] = min(here[MOST], 2 * here[SIZE])
     here[HIT] = here[GONE] = 0

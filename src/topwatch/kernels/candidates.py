@@ -67,6 +67,9 @@ def arrive(kept: Kept, q: int, k: int, key: float, seq: int, mask: int, todo: To
 def leave(kept: Kept, q: int, k: int, key: float, seq: int, mask: int, todo: Todo, here: Ints) -> None:
     """Take a row out of a query's filter; if fewer than k newer ones there are better, offer it again."""
     runs = kept.filters.runs
+    n = runs.size[q]
+    if n >= k and key < runs.key[runs.first[q] + n - 1]:
+        return  # it is worse than all rows of the filter
     rank = place_of(runs, q, key, seq)
     if stands_at(runs, q, rank, seq):
         first = runs.first[q]

@@ -22,8 +22,8 @@ from topwatch.kernels.upkeep import admit, expire, remove
 from topwatch.kernels.walk import FILLS, HITS, fetch_behind, fetch_end, fill_by_walk, link, unlink
 
 # Where the loop stands: next hit, stale queries, oldest row in any run, first row of the block, next arrival, next
-# judgement, end and size of the block, what is next to do, the stale query to report next, whether a bar fell; then the oldest row in any run of each 32 queries, so that an expiry is not looked
-# for in all of them. Ages are lower bounds.
+# judgement, end and size of the block, what is next to do, the stale query to report next, whether a bar fell; then the
+# oldest row in any run of each 32 queries, so that an expiry is not looked for in all of them. Ages are lower bounds.
 HIT, STALE, OLDEST, BLOCK_START, ARRIVAL, JUDGEMENT, STOP, SIZE, PHASE, TURN, FELL, OLDEST_OF = range(12)
 ALIKE = 5  # 2^5 queries
 ROUTE, TAKE, JUDGE = range(3)  # phases

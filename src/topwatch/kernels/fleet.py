@@ -121,6 +121,7 @@ def _ask_for(pages: Pages, runs: Runs, answers: Answers, g: int, queries: int) -
         fetch(runs.size, place)
         fetch(runs.bar, place)
         fetch(runs.whole, place)
+        fetch(runs.top, place)
         fetch(runs.oldest, place)
         fetch(answers.size, place)
         fetch(answers.stale, place)

@@ -6,59 +6,47 @@ lines of memory; they are looked at when a place in the answer is free, and clea
 
 from __future__ import annotations
 
-import numpy as np
-
 from topwatch.kernels.compile import inlined, leaf
-from topwatch.kernels.runs import Runs, before, cut, put, write
+from topwatch.kernels.runs import Runs, before, cut, put, spare, write
 
-FEW = 4  # places that are filled by looking for the best row one after the other; more are filled by sorting
+
+@inlined
+def follow(runs: Runs, q: int, k: int, top: int, rest: int, head: int) -> None:
+    """Close the gap between the sorted rows, which are ``top`` now, and the rest, which begins at rank ``rest``."""
+    if top < k:
+        _promote(runs, q, k, top, rest, head)
+        return
+    first = runs.first[q]
+    n = runs.size[q]
+    for i in range(min(rest - top, n - rest)):
+        put(runs, first + top + i, first + n - 1 - i)
+    runs.size[q] = n - (rest - top)
+    runs.top[q] = top
 
 
 @leaf
-def promote(runs: Runs, q: int, k: int, top: int, rest: int, head: int) -> None:
-    """Fill the answer's places from ``top`` on with the best live rows of those from ``rest`` on.
+def _promote(runs: Runs, q: int, k: int, top: int, rest: int, head: int) -> None:
+    """Clear the rest and sort it: its best live rows follow the ``top`` ones that are sorted.
 
     ``runs.oldest`` is that of the rows before ``top``, or older.
     """
     first = runs.first[q]
     oldest = runs.oldest[q]
-    if rest - top > FEW:
-        n = _clear(runs, q, top, rest, head)
-        _sort(runs, first + top, n - top)
-        for place in range(first + top, first + min(k, n)):
-            oldest = min(oldest, runs.seq[place])
-    else:
-        for place in range(first + top, first + rest):
-            best = _best(runs, first + rest, first + runs.size[q], head)
-            if best < 0:
-                runs.size[q] = place - first  # no live row is left
-                break
-            put(runs, place, best)
-            oldest = min(oldest, runs.seq[place])
-            runs.size[q] -= 1
-            put(runs, best, first + runs.size[q])
+    n = _clear(runs, q, top, rest, head)
+    _sort(runs, first + top, n - top)
+    runs.top[q] = min(n, k + spare(k) // 2)
+    for place in range(first + top, first + runs.top[q]):
+        oldest = min(oldest, runs.seq[place])
     runs.oldest[q] = oldest
 
 
-@inlined
-def _best(runs: Runs, start: int, stop: int, head: int) -> int:
-    """Return the place of the best live row, -1 when there is none."""
-    best = start - start - 1
-    key = -np.inf
-    for i in range(start, stop):
-        if runs.key[i] >= key and runs.seq[i] >= head:
-            if best < 0 or before(runs.key[i], runs.seq[i], runs.key[best], runs.seq[best]):
-                best = i
-                key = runs.key[i]
-    return best
-
-
 @leaf
-def shed(runs: Runs, q: int, k: int, head: int, limit: int) -> None:
+def shed(runs: Runs, q: int, head: int, limit: int) -> None:
     """Clear expired rows out of the rest; when more than ``limit`` rows are left, keep the target and raise the bar."""
-    n = _clear(runs, q, k, k, head)
+    top = runs.top[q]
+    n = _clear(runs, q, top, top, head)
     if n > limit:
-        _sort(runs, runs.first[q] + k, n - k)
+        _sort(runs, runs.first[q] + top, n - top)
         cut(runs, q, runs.target[q])
 
 

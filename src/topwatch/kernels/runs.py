@@ -24,13 +24,14 @@ class Runs(NamedTuple):
     size: Ints
     bar: Floats
     whole: Ints  # 1 while the run holds every ranked live row, so that it cannot starve
+    top: Ints  # of a loose run: so many rows, the answer at least, are sorted
     oldest: Ints  # no row in the run (of a loose one: in its sorted part) is older; a lower bound
     key: Floats
     seq: Ints
     slot: Ints  # empty where the slot follows from the tick (first-in-first-out windows)
     beaten: Ints  # skybands: newer and better rows met so far
     banded: bool
-    loose: bool  # only the best k are sorted; behind them lies the rest, which may hold expired rows
+    loose: bool  # only the best are sorted; behind them lies the rest, which may hold expired rows
 
 
 @inlined
@@ -82,23 +83,44 @@ def shift(runs: Runs, to: int, start: int, count: int) -> None:
 
 
 @inlined
-def insert(runs: Runs, q: int, top: int, key: float, seq: int, slot: int) -> int:
-    """Put a row at its place among the first ``top`` places, which are sorted; return its rank.
+def insert(runs: Runs, q: int, key: float, seq: int, slot: int) -> int:
+    """Put a row at its place in a run that is sorted; return its rank. The run must have a free place."""
+    n = runs.size[q]
+    runs.size[q] = n + 1
+    return _place(runs, q, n, key, seq, slot)
 
-    What it pushes out of them, or the row itself when it is no better than they are, goes to the end. The run must
-    have a free place.
+
+@inlined
+def spare(k: int) -> int:
+    """Return how many rows beyond the answer are sorted in a loose run at most."""
+    return min(64, 8 + k // 4)
+
+
+@inlined
+def insert_loose(runs: Runs, q: int, k: int, key: float, seq: int, slot: int) -> int:
+    """Put a row at its place among the sorted ones, or to the rest when it is no better than they are.
+
+    Return its rank, or at least k. The run must have a free place. Some more rows than the answer are sorted, so that
+    places in it are filled at once when rows expire; where they have become many, the last of them join the rest.
     """
     first = runs.first[q]
     n = runs.size[q]
+    top = runs.top[q]
     runs.size[q] = n + 1
-    if n < top:
-        top = n
-    elif before(runs.key[first + top - 1], runs.seq[first + top - 1], key, seq):
+    if (top < n or n >= k + spare(k)) and before(runs.key[first + top - 1], runs.seq[first + top - 1], key, seq):
         write(runs, first + n, key, seq, slot)
         return top
-    else:
-        top -= 1
+    if top < n:
         put(runs, first + n, first + top)
+    rank = _place(runs, q, top, key, seq, slot)
+    runs.top[q] = top + 1 if top < k + spare(k) else k + spare(k) // 2
+    return rank
+
+
+@inlined
+def _place(runs: Runs, q: int, top: int, key: float, seq: int, slot: int) -> int:
+    """Put a row at its place among the first ``top`` ones, which move on by one; return its rank."""
+    first = runs.first[q]
     rank = rank_of(runs.key[first : first + top], key)
     while rank < top and runs.key[first + rank] == key and runs.seq[first + rank] > seq:
         rank += 1
@@ -112,5 +134,6 @@ def insert(runs: Runs, q: int, top: int, key: float, seq: int, slot: int) -> int
 def cut(runs: Runs, q: int, count: int) -> None:
     """Keep the best ``count`` rows of a run that is sorted so far, and raise the bar to the last of them."""
     runs.size[q] = count
+    runs.top[q] = min(runs.top[q], count)
     runs.bar[q] = runs.key[runs.first[q] + count - 1]
     runs.whole[q] = 0

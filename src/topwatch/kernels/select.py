@@ -16,6 +16,7 @@ from topwatch.kernels.scoring import BLOCK, Queries, inside, score_run
 def start_filling(runs: Runs, q: int) -> None:
     """Empty a run before a computation from scratch."""
     runs.size[q] = 0
+    runs.top[q] = 0
     runs.bar[q] = -np.inf
     runs.whole[q] = 1
     runs.oldest[q] = FAR
@@ -24,7 +25,8 @@ def start_filling(runs: Runs, q: int) -> None:
 @inlined
 def offer(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
     """Take a candidate into a run that is being filled; from ``target`` rows on, the last one falls out."""
-    insert(runs, q, ZERO + FAR, key, seq, slot)
+    insert(runs, q, key, seq, slot)
+    runs.top[q] = runs.size[q]
     if runs.size[q] >= runs.target[q]:
         cut(runs, q, runs.target[q])
 

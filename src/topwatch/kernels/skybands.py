@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.kernels.compile import ZERO, inlined, inner, leaf
-from topwatch.kernels.runs import FAR, Runs, insert, put, rank_of, shift
+from topwatch.kernels.runs import Runs, insert, put, rank_of, shift
 from topwatch.kernels.scoring import Floats, Ints
 
 STRICT, RELAXED, PROBABILISTIC = range(3)
+DEEP = 8  # rows beyond its bar that a query listens to at the start of a block, where it is in no lists
 
 
 class Skybands(NamedTuple):
@@ -60,7 +61,7 @@ def admit(bands: Skybands, q: int, k: int, key: float, seq: int, late: bool) -> 
     The run must have a free place.
     """
     runs = bands.runs
-    rank = insert(runs, q, ZERO + FAR, key, seq, ZERO)
+    rank = insert(runs, q, key, seq, ZERO)
     if bands.kind == STRICT:
         if late and _is_beaten(runs, q, k, rank):
             return k
@@ -195,8 +196,7 @@ def settle(bands: Skybands, q: int, k: int) -> int:
         margin = runs.key[end - 1 - min(n - 1, 2 + n // 8)] - runs.key[end - 1]
         far = bar - before > 4 * margin and margin > 0
         if bar < before or before == -np.inf or far:
-            listen = min(bar, runs.key[end - 1]) - margin
-            bands.listen[q] = listen if listen > -np.inf else -np.inf
+            bands.listen[q] = _below(min(bar, runs.key[end - 1]), margin)
     elif bands.level[q] > 0:
         if n < k:
             runs.bar[q] = -np.inf
@@ -207,6 +207,26 @@ def settle(bands: Skybands, q: int, k: int) -> int:
             runs.bar[q] = runs.key[runs.first[q] + n - 1]
             bands.listen[q] = runs.bar[q]
     return int(bands.listen[q] > before) - int(bands.listen[q] < before)
+
+
+@inlined
+def _below(key: float, margin: float) -> float:
+    less = key - margin
+    return less if less > -np.inf else -np.inf  # infinity minus infinity too
+
+
+@leaf
+def tighten(bands: Skybands) -> None:
+    """Let queries listen to little more than they let in; for those in no lists, which would have to follow."""
+    if bands.kind != PROBABILISTIC:
+        return
+    runs = bands.runs
+    for q in range(len(bands.listen)):
+        n = runs.size[q]
+        if n > 0 and runs.bar[q] > -np.inf:
+            end = runs.first[q] + n
+            margin = runs.key[end - 1 - min(n - 1, DEEP)] - runs.key[end - 1]
+            bands.listen[q] = _below(min(runs.bar[q], runs.key[end - 1]), margin)
 
 
 @inlined
@@ -261,6 +281,7 @@ def _larger(runs: Runs, more: int, used: Ints) -> Runs:
         runs.size,
         runs.bar,
         runs.whole,
+        runs.top,
         runs.oldest,
         key,
         seq,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from topwatch.kernels.band import beat
 from topwatch.kernels.compile import ZERO, inlined
-from topwatch.kernels.rest import promote, shed
-from topwatch.kernels.runs import FAR, Runs, cut, insert, put, rank_of, shift
+from topwatch.kernels.rest import follow, shed
+from topwatch.kernels.runs import FAR, Runs, cut, insert, insert_loose, put, rank_of, shift
 
 
 @inlined
 def admit(runs: Runs, q: int, k: int, key: float, seq: int, slot: int, head: int) -> int:
     """Take in an arrival whose key reaches the bar; return its rank. Rows older than ``head`` have expired before."""
-    rank = insert(runs, q, k if runs.loose else ZERO + FAR, key, seq, slot)
+    rank = insert_loose(runs, q, k, key, seq, slot) if runs.loose else insert(runs, q, key, seq, slot)
     if runs.banded:
         beat(runs, q, k, rank + 1)
     if runs.size[q] > runs.room[q]:
         if runs.loose:
-            shed(runs, q, k, head, runs.limit[q])
+            shed(runs, q, head, runs.limit[q])
         else:
             cut(runs, q, runs.target[q])
     return rank
@@ -27,7 +27,7 @@ def expire(runs: Runs, q: int, k: int, head: int) -> int:
     """Drop all rows older than ``head``; return the best rank that fell, or at least k when the answer is untouched."""
     first = runs.first[q]
     n = runs.size[q]
-    top = min(n, k) if runs.loose else n
+    top = runs.top[q] if runs.loose else n
     seq = runs.seq[first : first + top]
     fallen = ZERO
     last = ZERO - 1
@@ -51,7 +51,7 @@ def expire(runs: Runs, q: int, k: int, head: int) -> int:
             fallen -= 1
         last -= 1
     if runs.loose:
-        promote(runs, q, k, left, top, head)
+        follow(runs, q, k, left, top, head)
     else:
         runs.size[q] = left
     return best
@@ -62,14 +62,14 @@ def remove(runs: Runs, q: int, k: int, key: float, seq: int) -> int:
     """Drop one row, found by its own key and tick; return its rank, or at least k when it was not in the answer."""
     first = runs.first[q]
     n = runs.size[q]
-    top = min(n, k) if runs.loose else n
+    top = runs.top[q] if runs.loose else n
     rank = rank_of(runs.key[first : first + top], key)
     while rank < top and runs.key[first + rank] == key and runs.seq[first + rank] != seq:
         rank += 1
     if rank < top and runs.key[first + rank] == key:
         shift(runs, first + rank, first + rank + 1, top - rank - 1)
         if runs.loose:
-            promote(runs, q, k, top - 1, top, ZERO)
+            follow(runs, q, k, top - 1, top, ZERO)
         else:
             runs.size[q] = n - 1
         return rank

@@ -235,6 +235,7 @@ class Fleet:
             size=np.zeros(active.size, np.int64),
             bar=np.where(active, -np.inf, np.inf),
             whole=np.ones(active.size, np.int64),
+            top=np.zeros(active.size, np.int64),
             oldest=np.full(active.size, FAR),
             key=np.zeros(pool),
             seq=np.zeros(pool, np.int64),

@@ -22,7 +22,7 @@ class RunPool:
     banded : bool
         Keep skybands instead of views.
     loose : bool
-        Of a run only the answer is sorted.
+        Of a run only the answer and a few rows more are sorted.
     window : Window
         Owns the rows; where it is first-in-first-out, slots follow from ticks and are not kept.
     """
@@ -45,14 +45,14 @@ class RunPool:
         self._answers_used += k
         r.room[place], r.limit[place], r.target[place] = room, limit, target
         self.largest = max(self.largest, target)
-        r.size[place] = a.size[place] = 0
+        r.size[place] = r.top[place] = a.size[place] = 0
         r.bar[place], r.whole[place], r.oldest[place] = -np.inf, 1, FAR
         a.stale[place] = 1
 
     def remove(self, place: int) -> None:
         """Close a query's run; its places are given back when the pool next grows."""
         r, a = self.runs, self.answers
-        r.size[place] = r.room[place] = r.target[place] = a.size[place] = a.stale[place] = 0
+        r.size[place] = r.top[place] = r.room[place] = r.target[place] = a.size[place] = a.stale[place] = 0
         r.bar[place], r.whole[place], r.oldest[place] = np.inf, 1, FAR
 
     def answer(self, place: int) -> tuple[Ints, np.ndarray, Ints]:
@@ -89,7 +89,7 @@ class RunPool:
                 getattr(runs, name)[self._used : self._used + n] = getattr(r, name)[old : old + n]
             runs.first[place] = self._used
             self._used += size
-        for name in ("room", "limit", "target", "size", "bar", "whole", "oldest"):
+        for name in ("room", "limit", "target", "size", "bar", "whole", "top", "oldest"):
             getattr(runs, name)[:have] = getattr(r, name)
         for place in np.flatnonzero(r.target > 0):
             old, n = a.first[place], a.size[place]
@@ -117,6 +117,7 @@ class RunPool:
             size=ints(),
             bar=np.full(places, np.inf),
             whole=np.ones(places, np.int64),
+            top=ints(),
             oldest=np.full(places, FAR),
             key=np.zeros(pool),
             seq=ints(pool),
@@ -138,7 +139,8 @@ class RunPool:
             part = slice(r.first[q], r.first[q] + r.size[q])
             key, seq = r.key[part], r.seq[part]
             ordered = (key[:-1] > key[1:]) | ((key[:-1] == key[1:]) & (seq[:-1] > seq[1:]))
-            top = int(min(r.size[q], k[q])) if r.loose else int(r.size[q])
+            top = int(r.top[q]) if r.loose else int(r.size[q])
+            assert min(k[q], r.size[q]) <= top <= r.size[q], "an answer is not sorted"
             assert ordered[: max(0, top - 1)].all(), "a run is out of order"
             if 0 < top < key.size:
                 behind = (key[top - 1] > key[top:]) | ((key[top - 1] == key[top:]) & (seq[top - 1] > seq[top:]))

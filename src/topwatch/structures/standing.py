@@ -39,7 +39,7 @@ class Design:
     banded : bool
         Runs are skybands.
     loose : bool
-        Of a run only the answer is sorted.
+        Of a run only the answer and a few rows more are sorted.
     lists : function of (queries, live rows, largest target)
         Whether arrivals find their queries by influence lists rather than by a fused scan.
     walked : bool
@@ -243,7 +243,7 @@ def _trim(table: Queries, runs: Runs, head: int) -> None:
     for q in range(len(runs.size)):
         if runs.size[q] > runs.target[q] > 0:
             if runs.loose:
-                shed(runs, q, table.k[q], head, runs.target[q])
+                shed(runs, q, head, runs.target[q])
             else:
                 cut(runs, q, runs.target[q])
 
