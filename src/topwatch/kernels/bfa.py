@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.compile import ZERO, inner, kernel, leaf, long
+from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf, long
 from topwatch.kernels.rows import ENTER, LEAVE, Log, Rows, Step, with_room, write
 from topwatch.kernels.scoring import Floats, Ints
 
@@ -40,40 +40,94 @@ def sweep(s: Scores, first: int, last: int, come: int, gone: Floats, found: Ints
     floor = np.int32(max(s.now[FLOOR], OUT + 1))
     for start in range(first, last, BLOCK):
         stop = min(last, start + BLOCK)
-        le, ge, was_le, was_ge = s.room[0, : stop - start], s.room[1, : stop - start], s.room[2], s.room[3]
-        for j in range(d):
-            x = s.value[j, start:stop]
-            p = s.value[j, come] if come >= 0 else np.nan
-            e = gone[j]
-            if j == 0:
-                for i in range(len(x)):
-                    le[i] = x[i] <= p
-                    ge[i] = x[i] >= p
-                    was_le[i] = x[i] <= e
-                    was_ge[i] = x[i] >= e
-            else:
-                for i in range(len(x)):
-                    le[i] &= x[i] <= p
-                    ge[i] &= x[i] >= p
-                    was_le[i] &= x[i] <= e
-                    was_ge[i] &= x[i] >= e
-        scores = s.score[start:stop]
-        mine = np.int32(0)
-        reach = np.int32(0)
-        for i in range(len(scores)):
-            up = np.int32(le[i]) & np.int32(not ge[i])
-            down = np.int32(was_le[i]) & np.int32(not was_ge[i])
-            mine = np.int32(mine + (np.int32(ge[i]) & np.int32(not le[i])))
-            scores[i] = np.int32(scores[i] + np.int32(up - down))
-            reach = np.int32(reach + np.int32(scores[i] >= floor))
+        if d <= 4:
+            mine, reach = _compare_and_add(s, start, stop, come, gone, floor)
+        else:
+            for j in range(0, d, 4):
+                _compare(s, start, stop, j, come, gone)
+            mine, reach = _add(s, start, stop, floor)
         dominated += long(mine)
         if reach > 0:
+            scores = s.score[start:stop]
             for i in range(len(scores)):
                 if scores[i] >= floor:
                     if s.now[FOUND] < len(found):
                         found[s.now[FOUND]] = start + i
                     s.now[FOUND] += 1
     return dominated
+
+
+@inlined
+def _compare_and_add(
+    s: Scores, start: int, stop: int, come: int, gone: Floats, floor: np.int32
+) -> tuple[np.int32, np.int32]:
+    """Compare rows in up to four columns (the last one again where there are fewer) and add to their scores, at once.
+
+    What is read then comes from memory as fast as it can: nothing is written but the scores.
+    """
+    d = len(s.value)
+    j1, j2, j3 = min(1, d - 1), min(2, d - 1), min(3, d - 1)
+    x0, x1, x2, x3 = s.value[0, start:stop], s.value[j1, start:stop], s.value[j2, start:stop], s.value[j3, start:stop]
+    p0, p1, p2, p3 = _value(s, 0, come), _value(s, j1, come), _value(s, j2, come), _value(s, j3, come)
+    e0, e1, e2, e3 = gone[0], gone[j1], gone[j2], gone[j3]
+    scores = s.score[start:stop]
+    mine = np.int32(0)
+    reach = np.int32(0)
+    for i in range(len(scores)):
+        le = (x0[i] <= p0) & (x1[i] <= p1) & (x2[i] <= p2) & (x3[i] <= p3)
+        ge = (x0[i] >= p0) & (x1[i] >= p1) & (x2[i] >= p2) & (x3[i] >= p3)
+        was_le = (x0[i] <= e0) & (x1[i] <= e1) & (x2[i] <= e2) & (x3[i] <= e3)
+        was_ge = (x0[i] >= e0) & (x1[i] >= e1) & (x2[i] >= e2) & (x3[i] >= e3)
+        up = np.int32(le) & np.int32(not ge)
+        down = np.int32(was_le) & np.int32(not was_ge)
+        mine = np.int32(mine + (np.int32(ge) & np.int32(not le)))
+        scores[i] = np.int32(scores[i] + np.int32(up - down))
+        reach = np.int32(reach + np.int32(scores[i] >= floor))
+    return mine, reach
+
+
+@inlined
+def _value(s: Scores, j: int, slot: int) -> float:
+    return s.value[j, slot] if slot >= 0 else np.nan
+
+
+@leaf
+def _compare(s: Scores, start: int, stop: int, j: int, come: int, gone: Floats) -> None:
+    """Compare rows in four columns from j on, and keep in the room what holds in all columns so far."""
+    d = len(s.value)
+    j1, j2, j3 = min(j + 1, d - 1), min(j + 2, d - 1), min(j + 3, d - 1)
+    x0, x1, x2, x3 = s.value[j, start:stop], s.value[j1, start:stop], s.value[j2, start:stop], s.value[j3, start:stop]
+    p0, p1, p2, p3 = _value(s, j, come), _value(s, j1, come), _value(s, j2, come), _value(s, j3, come)
+    e0, e1, e2, e3 = gone[j], gone[j1], gone[j2], gone[j3]
+    le, ge, was_le, was_ge = s.room[0, : stop - start], s.room[1], s.room[2], s.room[3]
+    if j == 0:
+        for i in range(len(le)):
+            le[i] = (x0[i] <= p0) & (x1[i] <= p1) & (x2[i] <= p2) & (x3[i] <= p3)
+            ge[i] = (x0[i] >= p0) & (x1[i] >= p1) & (x2[i] >= p2) & (x3[i] >= p3)
+            was_le[i] = (x0[i] <= e0) & (x1[i] <= e1) & (x2[i] <= e2) & (x3[i] <= e3)
+            was_ge[i] = (x0[i] >= e0) & (x1[i] >= e1) & (x2[i] >= e2) & (x3[i] >= e3)
+    else:
+        for i in range(len(le)):
+            le[i] &= (x0[i] <= p0) & (x1[i] <= p1) & (x2[i] <= p2) & (x3[i] <= p3)
+            ge[i] &= (x0[i] >= p0) & (x1[i] >= p1) & (x2[i] >= p2) & (x3[i] >= p3)
+            was_le[i] &= (x0[i] <= e0) & (x1[i] <= e1) & (x2[i] <= e2) & (x3[i] <= e3)
+            was_ge[i] &= (x0[i] >= e0) & (x1[i] >= e1) & (x2[i] >= e2) & (x3[i] >= e3)
+
+
+@leaf
+def _add(s: Scores, start: int, stop: int, floor: np.int32) -> tuple[np.int32, np.int32]:
+    """Add what the room tells to the rows' scores; return how many are dominated, and how many reach the floor."""
+    le, ge, was_le, was_ge = s.room[0], s.room[1], s.room[2], s.room[3]
+    scores = s.score[start:stop]
+    mine = np.int32(0)
+    reach = np.int32(0)
+    for i in range(len(scores)):
+        up = np.int32(le[i]) & np.int32(not ge[i])
+        down = np.int32(was_le[i]) & np.int32(not was_ge[i])
+        mine = np.int32(mine + (np.int32(ge[i]) & np.int32(not le[i])))
+        scores[i] = np.int32(scores[i] + np.int32(up - down))
+        reach = np.int32(reach + np.int32(scores[i] >= floor))
+    return mine, reach
 
 
 @inner

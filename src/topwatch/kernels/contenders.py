@@ -151,7 +151,7 @@ def _decide(lanes: Lanes, rows: Rows, c: Contenders, code: int, slot: int, chang
     guard = lanes.masks[GUARD]
     for i in range(first, last):
         if covers(code, c.code[i], guard) and not covers(code, c.sure[i], guard):
-            if beats(lanes, rows, c.slot[i], slot):
+            if beats(lanes, rows, c.slot[i], c.code[i], slot, code):
                 c.score[i] += change
 
 

@@ -94,7 +94,7 @@ def _cell_at(lanes: Lanes, walk: Walk) -> int:
 
 @inlined
 def _advance(walk: Walk, first: int, last: int) -> bool:
-    """Go to the next cell, the columns from ``first`` to ``last`` turning like the wheels of a counter."""
+    """Go to the next line of cells, the columns from ``first`` to ``last`` turning like the wheels of a counter."""
     j = first
     while j <= last:
         if walk.at[j] < walk.most[j]:
@@ -147,14 +147,15 @@ def count_beside(
             blocked |= walk.least[j] > walk.most[j]
         more = not blocked
         while more:
-            cell = _cell_at(lanes, walk)
-            if b.count[cell] > 0:
-                mine, not_mine = _count_in(lanes, rows, b, cell, code, sure, slot, walk)
-                found += mine
-                most -= not_mine
-                if most < enough:
-                    return found, most
-            more = _advance(walk, 0, d - 1)
+            first = _cell_at(lanes, walk)
+            for cell in range(first, first + walk.most[0] - walk.least[0] + 1):
+                if b.count[cell] > 0:
+                    mine, not_mine = _count_in(lanes, rows, b, cell, code, sure, slot, walk)
+                    found += mine
+                    most -= not_mine
+            if most < enough:
+                return found, most
+            more = _advance(walk, 1, d - 1)
     return found, most
 
 
@@ -168,16 +169,15 @@ def _count_in(
     guard = lanes.masks[GUARD]
     maybe = ZERO
     certain = ZERO
-    same = ZERO
     for i in range(len(codes)):
         maybe += int(((codes[i] | guard) - code) & guard == guard)
         certain += int(((codes[i] | guard) - sure) & guard == guard)
-        same += int(codes[i] == code)
     walk.counters[COMPARED] += len(codes)
     if maybe != certain:
         certain += _decide(lanes, rows, codes, b.slot[start : start + len(codes)], code, sure, slot)
     if sure == code:
-        certain -= same
+        for i in range(len(codes)):
+            certain -= int(codes[i] == code)
     return certain, len(codes) - certain
 
 
@@ -188,7 +188,7 @@ def _decide(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int,
     found = ZERO
     for i in range(len(codes)):
         if covers(codes[i], code, guard) and not covers(codes[i], sure, guard):
-            found += int(beats(lanes, rows, slot, long(slots[i])))
+            found += int(beats(lanes, rows, slot, code, long(slots[i]), codes[i]))
     return found
 
 

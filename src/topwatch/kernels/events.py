@@ -147,24 +147,33 @@ def growth(g: Course, c: Contenders) -> int:
     return 1 + (g.now[NEAR] >> 4) if g.rules.exclude and few else 1
 
 
+@leaf
+def put_off(g: Course, b: Blocks, s: Contenders, slot: int, bound: int) -> tuple[bool, int]:
+    """Give a row whose event is due another one, by a bound of its score; False and the bound where that is too high.
+
+    Nearly all rows are done with here; so this makes no arrays, and has no reference counts.
+    """
+    g.now[EVENTS] += 1
+    if g.now[BAR] < 0 or (g.rules.samples > 0 and is_among(g, s, slot)):
+        return False, bound
+    if g.rules.suffix:
+        bound = min(bound, by_cell(g, g.codes[slot]))
+    if bound >= g.now[BAR]:
+        bound = min(bound, by_reference(g, b, g.codes[slot], slot))
+    return bound < g.now[BAR] and schedule(g, b, slot, bound, 1), bound
+
+
 @inner
 def examine(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound: int) -> tuple[Contenders, Contenders]:
-    """Look at a row whose event is due: schedule it by the bound if that is low enough, else count its score."""
+    """Look at a row that could not be put off by this bound: believe a sample of its cell, or count its score."""
     code = g.codes[slot]
     rules = g.rules
-    g.now[EVENTS] += 1
     short = g.now[BAR] < 0
     known = is_among(g, s, slot)
-    if not short and not known:
-        if rules.suffix:
-            bound = min(bound, by_cell(g, code))
-        if bound >= g.now[BAR]:
-            bound = min(bound, by_reference(g, b, code, slot))
-        if bound >= g.now[BAR] and rules.samples > 0:
-            believed, s = believe(g, b, s, code)
-            known = is_among(g, s, slot)
-            bound = min(bound, believed)
-        if not known and bound < g.now[BAR] and schedule(g, b, slot, bound, 1):
+    if rules.samples > 0 and not short and not known and bound >= g.now[BAR]:
+        believed, s = believe(g, b, s, code)
+        known = is_among(g, s, slot)
+        if not known and believed < g.now[BAR] and schedule(g, b, slot, believed, 1):
             return c, s
     score = s.score[seat_of(s, g.rows.seq[slot])] if known else exact_score(g, b, code, slot)
     if short or score >= g.now[BAR]:
@@ -227,12 +236,16 @@ def judge(
             due[i] = slots[keys[i] % n]
             bounds[i] = -(keys[i] // n)
     for i in range(n):
-        c, s = examine(g, b, c, s, due[i], bounds[i])
+        done, bound = put_off(g, b, s, due[i], bounds[i])
+        if not done:
+            c, s = examine(g, b, c, s, due[i], bound)
     if g.rules.samples > 0:
         # Rows that were put off by a mean and have been drawn since: their scores are known now, and draw no others.
         due, n = due_now(g, due)
         for i in range(n):
-            c, s = examine(g, b, c, s, due[i], NO_BOUND)
+            done, bound = put_off(g, b, s, due[i], NO_BOUND)
+            if not done:
+                c, s = examine(g, b, c, s, due[i], bound)
     if c.size[ROWS] > c.size[MEMBERS] and (g.rules.most == 0 or at % 64 == 0):
         take_stock(g, c)
         if g.now[BAR] >= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topwatch.kernels.blocks import Blocks, find
-from topwatch.kernels.compile import ZERO, leaf, long
+from topwatch.kernels.compile import ZERO, inlined, leaf, long
 from topwatch.kernels.course import (
     ARRIVALS,
     BAR,
@@ -26,7 +26,7 @@ from topwatch.kernels.queue import NO_EVENT, OBSOLETE, enqueue
 from topwatch.kernels.scoring import Ints
 
 
-@leaf
+@inlined
 def later_dominators(g: Course, b: Blocks, code: int, slot: int) -> int:
     """Return how many rows outside the answer surely dominate a row and expire later."""
     cell = cell_of(g.lanes, code)
@@ -44,7 +44,7 @@ def later_dominators(g: Course, b: Blocks, code: int, slot: int) -> int:
     return max(ZERO, long(found - members))
 
 
-@leaf
+@inlined
 def interval(g: Course, b: Blocks, code: int, slot: int, score: int) -> int:
     """Return for how many events a row with at most this score surely stays out of the answer, of which k are members.
 
@@ -118,7 +118,7 @@ def schedule(g: Course, b: Blocks, slot: int, score: int, least: int) -> bool:
     return True
 
 
-@leaf
+@inlined
 def bound_of(g: Course, slot: int) -> int:
     """Return the bound of a row's score that its event tells."""
     return g.queue.score[slot] + g.now[ARRIVALS] - g.queue.made[slot]

@@ -105,10 +105,17 @@ def _width(lanes: Lanes) -> int:
 
 
 @leaf
-def beats(lanes: Lanes, rows: Rows, p: int, q: int) -> bool:
-    """Tell by their values whether the row in slot p dominates the row in slot q."""
+def beats(lanes: Lanes, rows: Rows, p: int, code: int, q: int, other: int) -> bool:
+    """Tell whether the row in slot p dominates the row in slot q, whose code, ``other``, covers that of p.
+
+    Only columns in which levels are equal need their values: these lie all over memory.
+    """
     better = False
+    mask = (1 << (_width(lanes) - 1)) - 1
     for j in range(len(lanes.column)):
+        if ((code ^ other) >> lanes.shift[j]) & mask:
+            better = True
+            continue
         a = rows.columns[lanes.column[j], p] * lanes.sign[j]
         b = rows.columns[lanes.column[j], q] * lanes.sign[j]
         if not a <= b:

@@ -18,7 +18,7 @@ from topwatch.queries import Dominating
 from topwatch.structures.engine import Window
 
 SAMPLE = 65_536
-LEVEL_BITS = 11
+LEVEL_BITS = 13
 ROWS_PER_CELL = 16
 MOST_CELL_BITS = 17
 
@@ -59,8 +59,9 @@ class DominanceGrid:
         self.learnt = learn_from.size
         self.codes = np.full(self._window.capacity, NOT_RANKED)
         self.encode(slots)
-        self.blocks = empty_blocks(1 << int(self.lanes.bits.sum()), slots.size + slots.size // 4)
-        self.blocks = fill(self.lanes, self.codes, slots, bounds, self.blocks)
+        self.blocks = empty_blocks(1 << int(self.lanes.bits.sum()))
+        growth = max(1.0, expected / max(1, slots.size))
+        self.blocks = fill(self.lanes, self.codes, slots, bounds, self.blocks, growth)
 
     def encode(self, slots: Ints) -> None:
         """Write the codes of rows."""
