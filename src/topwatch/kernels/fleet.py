@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.compile import ZERO, fetch, inlined, inner, kernel, leaf
-from topwatch.kernels.finding import count_run, fused
+from topwatch.kernels.compile import ZERO, fetch, inlined, kernel, leaf
+from topwatch.kernels.finding import find_run
 from topwatch.kernels.pages import PAGE, Arrivals, Pages, append, fill_by_pages, let_go
 from topwatch.kernels.report import Answers, report
 from topwatch.kernels.rows import Log, Rows, with_room
 from topwatch.kernels.runs import Runs
-from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, inside, score_run
+from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, inside
 from topwatch.kernels.upkeep import admit, expire
 
 
@@ -48,6 +48,12 @@ class Block(NamedTuple):
     last: int
 
 
+# Where the loop stands: the group and how often it is judged, its next row and judgement, the log's line before them;
+# within a block the query, and the row and judgement at which it stands; then where the group's window begins.
+GROUP, JUDGED, START, TURN, LINE, QUERY, ROW, AT, PAGE_NOW, GONE, HELD = range(11)
+NEW, DONE = -1, 1  # no block of the group has begun; all groups have been served
+
+
 @kernel
 def drive_all(
     pages: Pages,
@@ -68,42 +74,94 @@ def drive_all(
     turns = Turns(
         np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most + 1, np.int64), np.empty(most, np.int64)
     )
-    places = np.empty(BLOCK + 1, np.int64)
-    place = np.empty(3, np.int64)
-    here = np.empty(2, np.int64)  # row and judgement at which a query stands when the log is full
-    follow = np.empty(0, np.int64)
-    for i in range(groups):
+    room = Room(np.empty(BLOCK + 1, np.int64), np.empty((256, 4), np.int64), np.empty(256), np.empty(BLOCK, np.int64))
+    here = np.zeros(11, np.int64)
+    here[QUERY] = NEW
+    while True:
+        found = _go_on(pages, arrivals, span, table, runs, answers, none, log, turns, room, here, ends)
+        if found == DONE:
+            return log, ends
+        if found < 0:  # lines that are put in order need room beside
+            size = 2 * (log.size[0] - here[LINE])
+            room = Room(room.places, np.empty((size, 4), np.int64), np.empty(size), room.hits)
+        else:
+            log = with_room(log, 2 * table.k[here[QUERY]])
+
+
+class Room(NamedTuple):
+    """Memory that is used for each group anew."""
+
+    places: Ints  # of judgements
+    what: Ints
+    key: Floats
+    hits: Ints
+
+
+@leaf
+def _go_on(
+    pages: Pages,
+    arrivals: Arrivals,
+    span: Span,
+    table: Queries,
+    runs: Runs,
+    answers: Answers,
+    none: Rows,
+    log: Log,
+    turns: Turns,
+    room: Room,
+    here: Ints,
+    ends: Ints,
+) -> int:
+    """Go on without a reference count (decision 1) until memory is needed: 0 for the log, -1 beside it."""
+    queries = len(table.k)
+    follow = arrivals.group[:0]
+    while here[GROUP] < len(arrivals.group):
+        i = here[GROUP]
         g = arrivals.group[i]
-        if i + 1 < groups:
-            _ask_for(pages, runs, answers, arrivals.group[i + 1], len(table.k))
-        append(pages, arrivals, i, follow)
-        judgements = _plan(pages, arrivals, span, i, turns, place)
-        start = arrivals.start[i]
+        base = arrivals.start[i]
         stop = arrivals.start[i + 1]
-        j = ZERO
-        while start < stop:
-            behind = min(stop, start + BLOCK)
+        if here[QUERY] == NEW:
+            if i + 1 < len(arrivals.group):
+                _ask_for(pages, runs, answers, arrivals.group[i + 1], queries)
+            append(pages, arrivals, i, follow)
+            here[JUDGED] = _plan(pages, arrivals, span, i, turns, here)
+            here[START] = base
+            here[TURN] = 0
+            _begin_block(log, here)
+        while here[START] < stop:
+            behind = min(stop, here[START] + BLOCK)
+            j = here[TURN]
             j_end = j
-            while j_end < judgements and turns.taken[j_end] <= behind - arrivals.start[i]:
+            while j_end < here[JUDGED] and turns.taken[j_end] <= behind - base:
                 j_end += 1
-            before = log.size[0]
-            q = ZERO
-            here[0] = start
-            here[1] = j
-            while q < len(table.k):
-                block = Block(g, arrivals.start[i], start, behind, j, j_end)
-                q = _serve_block(pages, arrivals, turns, table, runs, answers, none, log, block, q, here)
-                if q < len(table.k):
-                    log = with_room(log, 2 * table.k[q])
-            if log.size[0] > before + 1 and j_end > j + 1:
-                _by_judgement(log, before, j, places[: j_end - j + 1])
-            for line in range(before, log.size[0]):
+            if here[QUERY] < queries:
+                block = Block(g, base, here[START], behind, j, j_end)
+                _serve_block(pages, arrivals, turns, table, runs, answers, none, log, block, room.hits, here)
+                if here[QUERY] < queries:
+                    return 0
+            lines = log.size[0] - here[LINE]
+            if lines > 1 and j_end > j + 1:
+                if lines > len(room.key):
+                    return -1
+                _by_judgement(log, here[LINE], j, room.places[: j_end - j + 1], room)
+            for line in range(here[LINE], log.size[0]):
                 log.what[line, 0] = turns.at[log.what[line, 0]]
-            start = behind
-            j = j_end
-        let_go(pages, g, place[0], place[1], place[2])
+            here[START] = behind
+            here[TURN] = j_end
+            _begin_block(log, here)
+        let_go(pages, g, here[PAGE_NOW], here[GONE], here[HELD])
         ends[i] = log.size[0]
-    return log, ends
+        here[GROUP] = i + 1
+        here[QUERY] = NEW
+    return DONE
+
+
+@inlined
+def _begin_block(log: Log, here: Ints) -> None:
+    here[LINE] = log.size[0]
+    here[QUERY] = 0
+    here[ROW] = here[START]
+    here[AT] = here[TURN]
 
 
 @inlined
@@ -139,52 +197,38 @@ def _serve_block(
     none: Rows,
     log: Log,
     block: Block,
-    q: int,
+    hits: Ints,
     here: Ints,
-) -> int:
-    """Take a block of rows query by query; return the query for which the log has no room, or their number."""
+) -> None:
+    """Take a block of rows query by query, until all are served or the log has no room for one."""
     queries = len(table.k)
-    g = block.group
     base = block.base
-    start = block.start
     behind = block.stop
-    j_start = block.turn
     j_end = block.last
-    size = behind - start
-    while q < queries:
-        run = g * queries + q
+    for q in range(here[QUERY], queries):
         k = table.k[q]
-        fresh = here[0] == start and here[1] == j_start
         if k == 0:
-            q += 1
             continue
-        out = table.keys[:size]
-        hits = count_run(table, q, arrivals.columns, start, runs.bar[run], out) if fresh else ZERO + 1
-        due = runs.oldest[run] < turns.heads[j_end] or (answers.stale[run] == 1 and j_end > j_start)
-        if hits == 0 and not due:
-            q += 1
-            continue
-        if not fresh or fused(table, q):
-            score_run(table, q, arrivals.columns, start, out)
-        row = here[0]
-        j = here[1]
-        full = False
+        run = block.group * queries + q
+        first = here[ROW]  # rows from here on are looked at with the bar as it is
+        j = here[AT]
+        size = _hits(table, q, arrivals.columns, first, behind, runs, run, hits)
+        t = ZERO
         while True:
             if answers.stale[run] == 0 and runs.oldest[run] >= turns.heads[j_end]:
                 # Nothing happens before the next row that reaches the bar.
-                while row < behind and not out[row - start] >= runs.bar[run]:
-                    row += 1
-                if row == behind:
+                if t == size:
                     break
-                j = min(j_end, turns.of_row[row - base])
+                j = min(j_end, turns.of_row[first + hits[t] - base])
             until = min(behind, base + turns.taken[j]) if j < j_end else behind
-            while row < until:
-                key = out[row - start]
+            while t < size and first + hits[t] < until:
+                row = first + hits[t]
+                key = table.keys[t]
                 if key >= runs.bar[run] and inside(table, q, arrivals.columns, row):
                     rank = admit(runs, run, k, key, arrivals.tick + row, ZERO, turns.heads[j])
                     if rank < k:
                         answers.stale[run] = 1
-                row += 1
+                t += 1
             if j == j_end:
                 break
             head = turns.heads[j + 1]
@@ -192,26 +236,34 @@ def _serve_block(
                 answers.stale[run] = 1
             if answers.stale[run] == 1:
                 if log.size[0] + 2 * k > len(log.key):
-                    full = True
-                    break
+                    here[QUERY] = q
+                    here[ROW] = until
+                    here[AT] = j
+                    return
                 if runs.size[run] < k and runs.whole[run] == 0:
-                    # This may lower the bar: rows behind are compared with the new one.
-                    _fill(table, q, pages, g, head, arrivals.tick + row - 1, runs, run)
-                    score_run(table, q, arrivals.columns, start, out)
+                    _fill(table, q, pages, block.group, head, arrivals.tick + until - 1, runs, run)
+                    # The bar may be lower now.
+                    first = until
+                    size = _hits(table, q, arrivals.columns, first, behind, runs, run, hits)
+                    t = ZERO
                 line = log.size[0]
                 report(answers, runs, none, run, k, j, log)
                 while line < log.size[0]:
                     log.what[line, 1] = q
                     line += 1
             j += 1
-        if full:
-            here[0] = row
-            here[1] = j
-            return q
-        here[0] = start
-        here[1] = j_start
-        q += 1
-    return q
+        here[ROW] = block.start
+        here[AT] = block.turn
+    here[QUERY] = queries
+
+
+@inlined
+def _hits(table: Queries, q: int, columns: Floats, start: int, stop: int, runs: Runs, run: int, hits: Ints) -> int:
+    """Find the rows that reach the bar, and their keys; return how many."""
+    if start == stop:
+        return ZERO
+    dense = runs.whole[run] == 1  # a run that holds all rows lets all in
+    return find_run(table, q, columns, start, runs.bar[run], dense, table.keys[: stop - start], hits)
 
 
 @leaf
@@ -220,10 +272,10 @@ def _fill(table: Queries, q: int, pages: Pages, g: int, head: int, moment: int, 
 
 
 @inlined
-def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, place: Ints) -> int:
+def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, here: Ints) -> int:
     """Say when a group is judged and which row is the first live one then; return how often.
 
-    ``place`` is where its window begins after that: page, place in it, rows held.
+    Where its window begins after that is noted in ``here``: page, place in it, rows held.
     """
     g = arrivals.group[i]
     n = arrivals.start[i + 1] - arrivals.start[i]
@@ -267,18 +319,22 @@ def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, pl
     while seen < n:
         turns.of_row[seen] = judgements
         seen += 1
-    place[0] = page
-    place[1] = gone
-    place[2] = held
+    here[PAGE_NOW] = page
+    here[GONE] = gone
+    here[HELD] = held
     return judgements
 
 
-@inner
-def _by_judgement(log: Log, start: int, first: int, places: Ints) -> None:
+@leaf
+def _by_judgement(log: Log, start: int, first: int, places: Ints, room: Room) -> None:
     """Sort the log's lines from ``start`` on by judgement; those of one stay in the order of their queries."""
     n = log.size[0] - start
-    what = log.what[start : start + n].copy()
-    keys = log.key[start : start + n].copy()
+    what = room.what
+    keys = room.key
+    for line in range(n):
+        keys[line] = log.key[start + line]
+        for c in range(4):
+            what[line, c] = log.what[start + line, c]
     places[:] = 0
     for line in range(n):
         places[what[line, 0] - first + 1] += 1

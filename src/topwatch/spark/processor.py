@@ -26,9 +26,10 @@ class Watching(StatefulProcessor):
     def init(self, handle: Any) -> None:
         """Declare the state. The driver calls this too, and nothing else."""
         self._handle = handle
-        self._manifest = handle.getValueState("manifest", "manifest binary")
+        # One value: each one that is declared costs some milliseconds in every task.
+        kept = ", kept binary" if self._spec.pruned else ""
+        self._manifest = handle.getValueState("manifest", "manifest binary" + kept)
         self._pieces = None
-        self._kept = handle.getValueState("kept", "kept binary") if self._spec.pruned else None
         if self._spec.segments is None:
             self._pieces = handle.getMapState("segments", "name string, number int", "bytes binary")
 
@@ -56,7 +57,9 @@ class Watching(StatefulProcessor):
         query, batch = here()
         number = int(key[0])
         watermark = timers.getCurrentWatermarkInMs() if self._spec.watermark else None
-        task = Task(_bytes(self._manifest), references, batch, watermark, kept=_bytes(self._kept))
+        held = self._manifest.get() or (None, None)
+        kept = bytes(held[1]) if self._spec.pruned and held[1] is not None else None
+        task = Task(bytes(held[0]) if held[0] is not None else None, references, batch, watermark, kept=kept)
         if self._spec.segments is None:
             done = Keeper(self._spec, query, number, StoreHome(self._pieces)).advance(task)
         else:
@@ -65,9 +68,7 @@ class Watching(StatefulProcessor):
             # Two queries may have one id, if a checkpoint was copied; their folders differ.
             name = f"{query}-{number}-{zlib.crc32(folder.encode()):08x}"
             done = keeper.advance(task) if self._spec.pruned else advance(keeper, name, task)
-        self._manifest.update((done.state,))
-        if self._kept is not None:
-            self._kept.update((done.kept,))
+        self._manifest.update((done.state, done.kept) if self._spec.pruned else (done.state,))
         if self._spec.watermark:
             self._wake(done.next_time)
         for part in done.found.to_batches(ROWS):  # in pieces: Spark reads one while the next is made
@@ -79,12 +80,6 @@ class Watching(StatefulProcessor):
             self._handle.deleteTimer(timer)
         if time is not None:
             self._handle.registerTimer(time)
-
-
-def _bytes(state: Any) -> bytes | None:
-    """Return what a value of the state store holds."""
-    held = state.get() if state is not None else None
-    return bytes(held[0]) if held is not None else None
 
 
 def in_pandas(table: pa.Table) -> Any:
