@@ -39,7 +39,7 @@ class Size:
 
 SCALES = {
     "tiny": Size(2_000, 3, 2_000, 200, 5, 50, 1, judged=False),
-    "small": Size(1_000_000, 25, 1_000_000, 100_000, 100, 10_000, 1),
+    "small": Size(1_000_000, 9, 1_000_000, 100_000, 100, 10_000, 3),
     "paper": Size(1_000_000, 25, 1_000_000, 100_000, 100, 10_000, 3),
 }
 
@@ -131,7 +131,7 @@ def variants(size: Size, seed: int) -> list[Variant]:
             "identity",
             partial(_native, queries=asked, window=size.window),
             mode="update",
-            batches=min(size.batches, 5),  # of some ten seconds each
+            batches=min(size.batches, 3),  # of some ten seconds each
         ),
     ]
 
