@@ -8,7 +8,7 @@ import numpy as np
 
 from topwatch.kernels.calendar import Calendar, note
 from topwatch.kernels.compile import ZERO, inlined
-from topwatch.kernels.report import Answers
+from topwatch.kernels.report import Answers, touch
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.runs import shift
 from topwatch.kernels.scoring import Floats, Ints, Queries
@@ -88,7 +88,7 @@ def _keep(kept: Kept, q: int, k: int, key: float, seq: int, mask: int, late: boo
     if kept.main.runs.oldest[q] < kept.calendar.due[q]:
         note(kept.calendar, q, kept.main.runs.oldest[q], mask)
     if rank < k:
-        _mark(kept.answers, q, todo, here)
+        _mark(kept.answers, q, rank, todo, here)
 
 
 @inlined
@@ -106,12 +106,12 @@ def _listen(bands: Skybands, q: int, k: int, todo: Todo, here: Ints) -> None:
 
 
 @inlined
-def _mark(answers: Answers, q: int, todo: Todo, here: Ints) -> None:
-    """Note that a query's answer may have changed."""
+def _mark(answers: Answers, q: int, rank: int, todo: Todo, here: Ints) -> None:
+    """Note that a query's answer may have changed from a rank on."""
     if answers.stale[q] == 0:
-        answers.stale[q] = 1
         todo.stale[here[STALE]] = q
         here[STALE] += 1
+    touch(answers, q, rank)
 
 
 @inlined
@@ -128,7 +128,7 @@ def let_go(
             rank = expire(runs, q, k, head)
             note(kept.calendar, q, runs.oldest[q], rows.mask)
             if rank < k:
-                _mark(kept.answers, q, todo, here)
+                _mark(kept.answers, q, rank, todo, here)
             if not kept.filtered:
                 bar = runs.bar[q]
                 shrunk(kept.main, q, k, before - runs.size[q])

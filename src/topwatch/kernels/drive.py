@@ -12,7 +12,7 @@ import numpy as np
 from topwatch.kernels.cells import locate
 from topwatch.kernels.compile import AHEAD, ZERO, inlined, inner, kernel, leaf
 from topwatch.kernels.influence import Influence, move_level
-from topwatch.kernels.report import Answers, report
+from topwatch.kernels.report import Answers, report, touch
 from topwatch.kernels.route import Hits, Index, new_hits, route_by_lists, route_by_scan
 from topwatch.kernels.rows import Log, Rows, Step, with_room
 from topwatch.kernels.runs import FAR, Runs
@@ -209,7 +209,7 @@ def take_in(
             counters[HITS] += 1
             age(here, q, rows.seq[slot])
             if rank < table.k[q]:
-                _mark(answers, q, stale, here)
+                _mark(answers, q, rank, stale, here)
         h += 1
     here[HIT] = h
 
@@ -244,7 +244,7 @@ def let_go(
                         if runs.oldest[q] < head:
                             rank = expire(runs, q, table.k[q], head)
                             if rank < table.k[q]:
-                                _mark(answers, q, stale, here)
+                                _mark(answers, q, rank, stale, here)
                         here[place] = min(here[place], runs.oldest[q])
                 here[OLDEST] = min(here[OLDEST], here[place])
     else:
@@ -329,12 +329,12 @@ def _level(index: Index, table: Queries, q: int, bar: float) -> Index:
 
 
 @inlined
-def _mark(answers: Answers, q: int, stale: Ints, here: Ints) -> None:
-    """Note that a query's answer may have changed."""
+def _mark(answers: Answers, q: int, rank: int, stale: Ints, here: Ints) -> None:
+    """Note that a query's answer may have changed from a rank on."""
     if answers.stale[q] == 0:
-        answers.stale[q] = 1
         stale[here[STALE]] = q
         here[STALE] += 1
+    touch(answers, q, rank)
 
 
 @leaf
@@ -356,4 +356,4 @@ def _withdraw(
         if key >= runs.bar[q]:
             rank = remove(runs, q, table.k[q], key, rows.seq[slot])
             if rank < table.k[q]:
-                _mark(answers, q, stale, here)
+                _mark(answers, q, rank, stale, here)

@@ -13,7 +13,7 @@ import numpy as np
 from topwatch.kernels.compile import ZERO, fetch, inlined, kernel, leaf
 from topwatch.kernels.finding import find_run
 from topwatch.kernels.pages import PAGE, Arrivals, Pages, append, fill_by_pages, let_go
-from topwatch.kernels.report import Answers, report
+from topwatch.kernels.report import Answers, report, touch
 from topwatch.kernels.rows import Log, Rows, with_room
 from topwatch.kernels.runs import Runs
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, inside
@@ -183,6 +183,7 @@ def _ask_for(pages: Pages, runs: Runs, answers: Answers, g: int, queries: int) -
         fetch(runs.oldest, place)
         fetch(answers.size, place)
         fetch(answers.stale, place)
+        fetch(answers.since, place)
     fetch(pages.after, max(ZERO, pages.last[g]))
 
 
@@ -227,13 +228,15 @@ def _serve_block(
                 if key >= runs.bar[run] and inside(table, q, arrivals.columns, row):
                     rank = admit(runs, run, k, key, arrivals.tick + row, ZERO, turns.heads[j])
                     if rank < k:
-                        answers.stale[run] = 1
+                        touch(answers, run, rank)
                 t += 1
             if j == j_end:
                 break
             head = turns.heads[j + 1]
-            if runs.oldest[run] < head and expire(runs, run, k, head) < k:
-                answers.stale[run] = 1
+            if runs.oldest[run] < head:
+                rank = expire(runs, run, k, head)
+                if rank < k:
+                    touch(answers, run, rank)
             if answers.stale[run] == 1:
                 if log.size[0] + 2 * k > len(log.key):
                     here[QUERY] = q

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from topwatch.kernels.compile import inlined
 from topwatch.kernels.rows import ENTER, LEAVE, Log, Rows
-from topwatch.kernels.runs import Runs, before
+from topwatch.kernels.runs import FAR, Runs, before
 from topwatch.kernels.scoring import Floats, Ints
 
 
@@ -19,6 +19,14 @@ class Answers(NamedTuple):
     seq: Ints
     slot: Ints  # empty where the slot follows from the tick (first-in-first-out windows)
     stale: Ints  # 1 when the run may have changed since
+    since: Ints  # and from which rank on (first-in-first-out windows): the rows before it are the same
+
+
+@inlined
+def touch(answers: Answers, q: int, rank: int) -> None:
+    """Note that a query's answer may have changed from a rank on."""
+    answers.stale[q] = 1
+    answers.since[q] = min(answers.since[q], rank)
 
 
 @inlined
@@ -31,7 +39,7 @@ def report(answers: Answers, runs: Runs, rows: Rows, q: int, k: int, at: int, lo
     b = runs.first[q]
     old = answers.size[q]
     new = min(k, runs.size[q])
-    i = 0
+    i = min(answers.since[q], min(old, new)) if rows.fifo else 0
     while i < min(old, new) and answers.seq[a + i] == runs.seq[b + i]:
         i += 1
     if rows.fifo and old == k and new == k and i < k and _one_for_one(answers, runs, rows, q, a, b, k, i, at, log):
@@ -67,6 +75,7 @@ def report(answers: Answers, runs: Runs, rows: Rows, q: int, k: int, at: int, lo
             answers.slot[a + i] = runs.slot[b + i]
     answers.size[q] = new
     answers.stale[q] = 0
+    answers.since[q] = FAR
 
 
 @inlined
@@ -101,6 +110,7 @@ def _one_for_one(
     for r in range(i, k):
         answers.key[a + r] = runs.key[b + r]
     answers.stale[q] = 0
+    answers.since[q] = FAR
     return True
 
 

@@ -246,7 +246,9 @@ class Fleet:
         )
         stale = active.astype(np.int64)
         sizes = np.zeros(active.size, np.int64)
-        return runs, Answers(firsts(k), sizes, np.zeros(kept), np.zeros(kept, np.int64), _NONE, stale)
+        return runs, Answers(
+            firsts(k), sizes, np.zeros(kept), np.zeros(kept, np.int64), _NONE, stale, np.zeros_like(stale)
+        )
 
     # ---- saved
 

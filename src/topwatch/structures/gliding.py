@@ -168,7 +168,7 @@ class Gliding:
         log = _first_report(self.table.arrays, place, self.window.rows(), at, pool.runs, pool.answers)
         if moment != self.window.tick:
             self._fill(place, head, self.window.tick)
-        pool.answers.stale[place] = 1
+        pool.answers.stale[place], pool.answers.since[place] = 1, 0
         self._recall()
         if self.grid is not None and not self.grid.fits(self.table.arrays, place):
             self.grid = None
@@ -182,7 +182,8 @@ class Gliding:
         for place in self.table.active():
             self._main.resize(place, int(self.table.arrays.k[place]), self._rows)
             self._fill(place, head, self.window.tick)
-            self._main.pool.answers.stale[place] = 1
+            answers = self._main.pool.answers
+            answers.stale[place], answers.since[place] = 1, 0
         self._buffer[:] = self.window.end + 1, self._buffer_size()
         self._recall()
         self.grid = None

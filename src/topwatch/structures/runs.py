@@ -47,7 +47,7 @@ class RunPool:
         self.largest = max(self.largest, target)
         r.size[place] = r.top[place] = a.size[place] = 0
         r.bar[place], r.whole[place], r.oldest[place] = -np.inf, 1, FAR
-        a.stale[place] = 1
+        a.stale[place], a.since[place] = 1, 0
 
     def remove(self, place: int) -> None:
         """Close a query's run; its places are given back when the pool next grows."""
@@ -70,7 +70,7 @@ class RunPool:
         if not self._window.fifo:
             a.slot[part] = slots
         a.size[place] = len(slots)
-        a.stale[place] = 1
+        a.stale[place], a.since[place] = 1, 0
 
     def _reserve(self, places: int, room: int, k: int) -> None:
         r, a = self.runs, self.answers
@@ -98,7 +98,7 @@ class RunPool:
             answers.first[place] = self._answers_used
             # An answer never has more rows than its run is cut to.
             self._answers_used += int(min(r.target[place], r.room[place]))
-        answers.size[:have], answers.stale[:have] = a.size, a.stale
+        answers.size[:have], answers.stale[:have], answers.since[:have] = a.size, a.stale, a.since
         self.runs, self.answers = runs, answers
 
     def bytes(self) -> int:
@@ -131,7 +131,8 @@ class RunPool:
         def ints(n: int = places) -> Ints:
             return np.zeros(n, np.int64)
 
-        return Answers(ints(), ints(), np.zeros(pool), ints(pool), ints(0 if self._window.fifo else pool), ints())
+        slot = ints(0 if self._window.fifo else pool)
+        return Answers(ints(), ints(), np.zeros(pool), ints(pool), slot, ints(), ints())
 
     def _check(self, k: Ints, head: int = 0) -> None:
         r = self.runs

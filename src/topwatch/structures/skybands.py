@@ -176,6 +176,7 @@ class SkybandPool:
         if key.size > self.pool.runs.room[place]:
             self._widen(place, k, key.size)
         runs = self.pool.runs
+        self.pool.answers.since[place] = 0
         first = int(runs.first[place])
         runs.key[first : first + key.size], runs.seq[first : first + key.size] = key, seq
         runs.size[place] = key.size

@@ -102,7 +102,7 @@ class Standing:
         log = _first_report(self.table.arrays, place, rows, head, moment, at, self.pool.runs, self.pool.answers)
         if moment != self.window.tick:
             _fill(self.table.arrays, place, rows, head, self.window.tick, self.pool.runs)
-        self.pool.answers.stale[place] = 1
+        self.pool.answers.stale[place], self.pool.answers.since[place] = 1, 0
         if self.grid is not None and not self.grid.fits(self.table.arrays, place):
             self.grid = None
         if self.grid is not None:
@@ -112,7 +112,8 @@ class Standing:
     def resume(self, head: int, judged: int) -> None:
         """Fill all runs anew from the window."""
         _fill_all(self.table.arrays, self.window.rows(), head, self.window.tick, self.pool.runs)
-        self.pool.answers.stale[self.table.active()] = 1
+        active = self.table.active()
+        self.pool.answers.stale[active], self.pool.answers.since[active] = 1, 0
         self.grid = None
 
     def save(self) -> dict[str, np.ndarray]:
