@@ -78,6 +78,22 @@ def test_columns(algorithm: str, d: int, data: str, rng: np.random.Generator) ->
         both.push(batch)
 
 
+@pytest.mark.parametrize("algorithm", DOMINATING)
+def test_a_burst_lifts_a_row_that_expires_next(algorithm: str) -> None:
+    """In a window of time any number of rows may arrive before the oldest one goes: it is not out of the race."""
+    rows = [(1.0, 3.0, 0)]  # dominates the burst at last
+    rows += [(9.0, 9.0, 0)] * 2
+    rows += [(3.0, 1.0, 1)]  # dominates the next five
+    rows += [(4.0, 1.5, 1)] * 5
+    rows += [(2.0, 4.0, 2)] * 9
+    a, b, time = (np.array(column, float) for column in zip(*rows, strict=True))
+    stream = {"id": np.arange(len(rows)), "a": a, "b": b, "time": time}
+    both = Lockstep([rivals("q", {"a": "min", "b": "min"}, 1)], Window("time", 10), 1, algorithm)
+    for batch in streams.pieces(stream, [len(rows)]):
+        both.push(batch)
+    assert [entry.id for entry in both.monitor.answer()] == [0]
+
+
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("floor", {"cells": 1}),
     ("floor", {"cells": 5, "slack": 1}),

@@ -106,8 +106,9 @@ def schedule(g: Course, b: Blocks, slot: int, score: int, least: int) -> bool:
     q.made[slot] = g.now[ARRIVALS]
     out = excluded(g, code)
     g.now[EXCLUDED] += int(out)
-    if out or wait > life(g, g.rows.seq[slot]) + 1:
-        # Obsolete: the row expires first. What is kept serves as reference row.
+    # How many events come before a row expires is known in a window of rows; in one of time any number may arrive.
+    if out or wait >= FAR or (g.rules.rows > 0 and wait > life(g, g.rows.seq[slot]) + 1):
+        # Obsolete: the row expires first, or never gets in. What is kept serves as reference row.
         spread = (g.rows.seq[slot] * 0x9E3779B1) & 0xFFFFFF
         keep = spread < g.rules.kept * 0x1000000
         q.due[slot] = OBSOLETE if keep else NO_EVENT
