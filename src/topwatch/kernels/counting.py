@@ -137,15 +137,7 @@ def count_beside(
     found = ZERO
     walk.counters[COUNTED] += 1
     for slab in range(d):
-        blocked = False
-        for i in range(d):
-            j = walk.order[i]
-            here = coordinate(lanes, j, code)
-            walk.least[j] = here + 1 if i < slab else here
-            walk.most[j] = here if i == slab else (1 << lanes.bits[j]) - 1
-            walk.at[j] = walk.least[j]
-            blocked |= walk.least[j] > walk.most[j]
-        more = not blocked
+        more = _begin_slab(lanes, code, slab, walk)
         while more:
             first = _cell_at(lanes, walk)
             for cell in range(first, first + walk.most[0] - walk.least[0] + 1):
@@ -160,25 +152,82 @@ def count_beside(
 
 
 @inlined
+def _begin_slab(lanes: Lanes, code: int, slab: int, walk: Walk) -> bool:
+    """Go to the first cell of a slab of the cells beside a code's cell; False where it has none.
+
+    The slabs part these cells: a slab has the cells with the coordinate of the code's cell in one column, larger ones
+    in the columns before it in the order, and not smaller ones in those after it.
+    """
+    some = True
+    for i in range(len(lanes.place)):
+        j = walk.order[i]
+        here = coordinate(lanes, j, code)
+        walk.least[j] = here + 1 if i < slab else here
+        walk.most[j] = here if i == slab else (1 << lanes.bits[j]) - 1
+        walk.at[j] = walk.least[j]
+        some &= walk.least[j] <= walk.most[j]
+    return some
+
+
+@leaf
+def note_beside(lanes: Lanes, b: Blocks, code: int, slot: int, head: int, mask: int, walk: Walk) -> None:
+    """Lower the counters of the older rows beside a row's cell that it surely dominates (TKDE 2011, 5.1, end).
+
+    In a ring a row's age is told by its slot; ``head`` is the slot of the oldest.
+    """
+    d = len(lanes.place)
+    guard = lanes.masks[GUARD]
+    sure = surely(lanes, code)
+    age = (slot - head) & mask
+    for slab in range(d):
+        more = _begin_slab(lanes, code, slab, walk)
+        while more:
+            first = _cell_at(lanes, walk)
+            for cell in range(first, first + walk.most[0] - walk.least[0] + 1):
+                if b.count[cell] > 0:
+                    _note_in(b, cell, code, sure, guard, head, mask, age)
+            more = _advance(walk, 1, d - 1)
+
+
+@inlined
+def _note_in(b: Blocks, cell: int, code: int, sure: int, guard: int, head: int, mask: int, age: int) -> None:
+    start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
+    codes = b.code[start : start + b.cell[cell, SIZE]]
+    slots = b.slot[start : start + len(codes)]
+    bounds = b.bound[start : start + len(codes)]
+    for i in range(len(codes)):
+        worse = int(((codes[i] | guard) - sure) & guard == guard) & int(codes[i] != code)
+        older = int((slots[i] - head) & mask < age)
+        bounds[i] = np.int32(bounds[i] - np.int32(worse & older))
+
+
+@inlined
 def _count_in(
     lanes: Lanes, rows: Rows, b: Blocks, cell: int, code: int, sure: int, slot: int, walk: Walk
 ) -> tuple[int, int]:
     """Count the rows of a cell that a row dominates, and those that it does not."""
     start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
-    codes = b.code[start : start + b.cell[cell, SIZE]]
+    size = b.cell[cell, SIZE]
+    walk.counters[COMPARED] += size
+    found = _count_among(lanes, rows, b.code[start : start + size], b.slot[start : start + size], code, sure, slot)
+    return found, size - found
+
+
+@inlined
+def _count_among(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int, sure: int, slot: int) -> int:
+    """Count the rows that a row dominates, of some that are given by their codes and slots."""
     guard = lanes.masks[GUARD]
     maybe = ZERO
     certain = ZERO
     for i in range(len(codes)):
         maybe += int(((codes[i] | guard) - code) & guard == guard)
         certain += int(((codes[i] | guard) - sure) & guard == guard)
-    walk.counters[COMPARED] += len(codes)
     if maybe != certain:
-        certain += _decide(lanes, rows, codes, b.slot[start : start + len(codes)], code, sure, slot)
+        certain += _decide(lanes, rows, codes, slots, code, sure, slot)
     if sure == code:
         for i in range(len(codes)):
             certain -= int(codes[i] == code)
-    return certain, len(codes) - certain
+    return certain
 
 
 @leaf
@@ -194,13 +243,54 @@ def _decide(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int,
 
 @kernel
 def count_all(lanes: Lanes, rows: Rows, b: Blocks, walk: Walk, scores: np.ndarray) -> None:
-    """Write the scores of all ranked rows at their slots: cell by cell, since neighbours look at the same cells."""
+    """Write the scores of all ranked rows at their slots.
+
+    Cell by cell: the rows of a cell look at the same cells. The codes of a line of these are put side by side first, so
+    that each row is compared with many at once.
+    """
+    d = len(lanes.place)
     sums = b.count.copy()
     suffix_sums(lanes, sums)
+    near = np.empty(4096, np.int64)
+    slots = np.empty(4096, np.int32)
+    for j in range(d):
+        walk.order[j] = j
     for cell in range(len(sums)):
+        if b.count[cell] == 0:
+            continue
+        start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
+        end = start + b.cell[cell, SIZE]
+        code = b.code[start]
+        first = behind(lanes, code)
+        for at in range(start, end):
+            scores[b.slot[at]] = sums[first] if first >= 0 else 0
+        for slab in range(d):
+            more = _begin_slab(lanes, code, slab, walk)
+            while more:
+                line = _cell_at(lanes, walk)
+                last = line + walk.most[0] - walk.least[0]
+                held = ZERO
+                for other in range(line, last + 1):
+                    held += b.count[other]
+                if held > len(near):
+                    near = np.empty(2 * held, np.int64)
+                    slots = np.empty(2 * held, np.int32)
+                if held > 0:
+                    _gather(b, line, last, near, slots)
+                    for at in range(start, end):
+                        mine = long(b.slot[at])
+                        sure = surely(lanes, b.code[at])
+                        scores[mine] += _count_among(lanes, rows, near[:held], slots[:held], b.code[at], sure, mine)
+                more = _advance(walk, 1, d - 1)
+
+
+@leaf
+def _gather(b: Blocks, first: int, last: int, codes: Ints, slots: np.ndarray) -> None:
+    """Write the codes and slots of the rows of cells that follow each other."""
+    n = ZERO
+    for cell in range(first, last + 1):
         start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
         for at in range(start, start + b.cell[cell, SIZE]):
-            code = b.code[at]
-            slot = long(b.slot[at])
-            put_slabs_in_order(lanes, code, walk)
-            _, scores[slot] = count_beside(lanes, rows, b, code, slot, long(sums[cell]), ZERO - 1, walk)
+            codes[n] = b.code[at]
+            slots[n] = b.slot[at]
+            n += 1

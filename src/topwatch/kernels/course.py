@@ -13,7 +13,7 @@ import numpy as np
 from topwatch.kernels.blocks import Blocks
 from topwatch.kernels.compile import ZERO, inner, leaf
 from topwatch.kernels.contenders import ROWS, Contenders, seat_of
-from topwatch.kernels.counting import Walk, count_behind, count_beside, put_slabs_in_order, suffix_sums
+from topwatch.kernels.counting import Walk, count_behind, count_beside, note_beside, put_slabs_in_order, suffix_sums
 from topwatch.kernels.lanes import COORDINATES, STEP, Lanes, cell_of
 from topwatch.kernels.queue import Queue
 from topwatch.kernels.rows import Rows
@@ -30,7 +30,8 @@ FAR = 2**60
 ) = range(16)  # fmt: skip
 
 
-# Of Course.board, by member: the first cell behind its own as a code, its ordinal, score and life.
+# Of Course.board, by member: the least code of the rows that may have counted it as a later dominator (those of cells
+# behind its own, or all that it can dominate if it was noted), its ordinal, score and life.
 BEHIND, SEQ, SCORE, LIFE = range(4)
 
 
@@ -55,6 +56,7 @@ class Course(NamedTuple):
     codes: Ints  # by slot
     queue: Queue
     passed: np.ndarray  # by cell, int32: rows that have arrived in cells before it in every column
+    noted: np.ndarray  # by slot, bool: rows that were counted as later dominators in the cells beside their own too
     sums: np.ndarray  # by cell, int32: suffix counts
     reach: Ints  # by column: the last coordinate of cells whose rows are looked at
     now: Ints
@@ -88,7 +90,8 @@ def take_stock(g: Course, c: Contenders) -> None:
             first = min(first, left)
             worst = min(worst, c.score[i])
             best = max(best, c.score[i])
-            g.board[BEHIND, n] = (c.code[i] & g.lanes.masks[COORDINATES]) + g.lanes.masks[STEP]
+            behind_it = (c.code[i] & g.lanes.masks[COORDINATES]) + g.lanes.masks[STEP]
+            g.board[BEHIND, n] = c.code[i] if g.noted[c.slot[i]] else behind_it
             g.board[SEQ, n] = c.seq[i]
             g.board[SCORE, n] = c.score[i]
             g.board[LIFE, n] = left
@@ -101,8 +104,11 @@ def take_stock(g: Course, c: Contenders) -> None:
 
 @leaf
 def exact_score(g: Course, b: Blocks, code: int, slot: int) -> int:
-    """Count the rows that a row dominates."""
+    """Count the rows that a row dominates; older ones beside its cell learn that it is a later dominator (5.1, end)."""
     put_slabs_in_order(g.lanes, code, g.walk)
+    if g.rules.later and not g.noted[slot]:
+        g.noted[slot] = True
+        note_beside(g.lanes, b, code, slot, g.now[HEAD] & g.rows.mask, g.rows.mask, g.walk)
     found, _ = count_beside(g.lanes, g.rows, b, code, slot, ZERO + FAR, -ZERO - FAR, g.walk)
     return found + count_behind(g.lanes, b, code, g.walk)
 

@@ -60,6 +60,7 @@ def arrive(g: Course, b: Blocks, c: Contenders, s: Contenders, code: int, cell: 
         bump(g.lanes, g.rows, s, code, slot, 1)
     if g.rules.later:
         _pass_by(g, code)
+    g.noted[slot] = False
     g.queue.score[slot] = NO_BOUND
     enqueue(g.queue, slot, g.now[CLOCK])
 
@@ -180,7 +181,7 @@ def examine(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
         return admit(g, b, c, slot, score), s
     near = g.now[NEAR] if rules.most > 0 and c.size[ROWS] < rules.k + rules.most else 0
     late = schedule(g, b, slot, score, near)
-    if rules.most > 0 and not known and (not late or rules.exclude):
+    if rules.most > 0 and not known:
         g.now[NEAR] += growth(g, c)
     return (c if late else admit(g, b, c, slot, score)), s
 

@@ -21,20 +21,24 @@ from topwatch.kernels.course import (
     life,
 )
 from topwatch.kernels.exclusion import excluded
-from topwatch.kernels.lanes import COORDINATES, GUARD, cell_of
+from topwatch.kernels.lanes import GUARD, cell_of
 from topwatch.kernels.queue import NO_EVENT, OBSOLETE, enqueue
 from topwatch.kernels.scoring import Ints
 
 
 @inlined
 def later_dominators(g: Course, b: Blocks, code: int, slot: int) -> int:
-    """Return how many rows outside the answer surely dominate a row and expire later."""
+    """Return how many rows outside the answer surely dominate a row and expire later.
+
+    What its cell has counted since it came, and the rows beside the cell that were noted, less all members that may be
+    among them.
+    """
     cell = cell_of(g.lanes, code)
     found = g.passed[cell] - b.bound[find(b, cell, slot)]
     if found == 0:
         return ZERO
     guard = g.lanes.masks[GUARD]
-    guarded = (code & g.lanes.masks[COORDINATES]) | guard
+    guarded = code | guard
     seq = g.rows.seq[slot]
     codes = g.board[BEHIND]
     ticks = g.board[SEQ]

@@ -81,6 +81,7 @@ class EventContest:
         self._contenders = empty_contenders()
         self._samples = empty_contenders()
         self._queue, self._passed, self._sums = self._new_queue(), np.zeros(1, np.int32), np.zeros(1, np.int32)
+        self._noted = np.zeros(window.capacity, np.bool_)
         self._reach: Ints = np.zeros(len(query.prefer), np.int64)
         self._room = 0  # rows that the grid was made for
         self._taken = 0  # ordinal of the last row taken in
@@ -113,6 +114,7 @@ class EventContest:
         self._grid.build(learn_from, slots, self._room, np.zeros(self._window.capacity, np.int32))
         cells = self._grid.blocks.count.size
         self._passed, self._sums = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
+        self._noted = np.zeros(self._window.capacity, np.bool_)
         self._reach[:] = (1 << self._grid.lanes.bits) - 1
         self._queue = self._new_queue()
         self._contenders, self._samples = empty_contenders(), empty_contenders()
@@ -158,9 +160,9 @@ class EventContest:
         )
         grid = self._grid
         course = Course(
-            self._window.rows(), grid.lanes, grid.codes, self._queue, self._passed, self._sums, self._reach,
-            self._now, self._walk, np.zeros(grid.lanes.shift.size, np.int64), np.zeros((4, self._k), np.int64),
-            np.zeros(self._k, np.int64), rules,
+            self._window.rows(), grid.lanes, grid.codes, self._queue, self._passed, self._noted, self._sums,
+            self._reach, self._now, self._walk, np.zeros(grid.lanes.shift.size, np.int64),
+            np.zeros((4, self._k), np.int64), np.zeros(self._k, np.int64), rules,
         )  # fmt: skip
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         grid.blocks, self._contenders, self._samples, log = drive_events(
@@ -181,7 +183,7 @@ class EventContest:
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
         c = self._walk.counters
-        arrays = (*self._queue, *self._contenders, *self._samples, self._passed, self._sums)
+        arrays = (*self._queue, *self._contenders, *self._samples, self._passed, self._noted, self._sums)
         return {
             "scores": int(c[COUNTED]),
             "comparisons": int(c[COMPARED]),
