@@ -63,13 +63,16 @@ def point() -> measure.Point:
 
 
 def test_top_kw(tmp_path: Path) -> None:
-    done = run("tods2015", "--scale", "tiny", "--only", "data,b", "--out", tmp_path)
+    done = run("tods2015", "--scale", "tiny", "--only", "data,b,errors", "--out", tmp_path)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "luce: skipped" in done.stdout
     written = json.loads((tmp_path / "tods2015-tiny-data.json").read_text())
     for part in written["points"]:
         assert part["skipped"] == {}
         assert [one["algorithm"] for one in part["runs"]] == list(tods2015.ALL)
+    errors = json.loads((tmp_path / "tods2015-tiny-errors.json").read_text())["errors"]
+    assert [one["data"] for one in errors] == ["ind", "clustered"]
+    assert all(one["answers"] > one["missed"] for one in errors)
 
 
 def test_skylines(tmp_path: Path) -> None:

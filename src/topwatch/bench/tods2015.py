@@ -5,7 +5,8 @@ Pripužić, Podnar Žarko, Aberer: Time- and space-efficient sliding window top-
 400 k-NN queries, picked from the data, over the last 40,000 rows; every row is judged. Time is per row after the window
 is full; slow algorithms stop early. ``rapf2`` is RAPF with the largest buffer, ``reserve-scan`` is ``reserve`` without
 lists. Exact algorithms must report the same changes; of PA the batches are counted in which its changes are others.
-``pa-switch`` is PA that may err by 1e-3 and steps aside for RAPF while the stream has an order in time.
+``pa-switch`` is PA that may err by 1e-3 and steps aside for RAPF while the stream has an order in time. ``errors``
+counts PA's errors over many short streams.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from topwatch.bench import machine, measure, real, report, verdicts, workload
+from topwatch.bench import machine, measure, misses, real, report, verdicts, workload
 from topwatch.bench.plain import PlainReserve
 from topwatch.bench.workload import Setting
 
@@ -32,7 +33,7 @@ PAPERS = ("sa", "ra", "pa", "sasf", "sarf", "sapf", "rasf", "rarf", "rapf", "rap
 ALL = (*PAPERS, "reserve", "reserve-scan", "auto")
 INEXACT = ("pa", "pa-switch")
 KS = (1, 3, 9, 27, 81)
-EXPERIMENTS = ("defaults", "drift", "k", "data", "d", "cells", "Q", "b", "relax", "N")
+EXPERIMENTS = ("defaults", "drift", "errors", "k", "data", "d", "cells", "Q", "b", "relax", "N")
 # At the defaults, for k = 9 and 81: fast, slow, at least so many times, aim.
 SPEEDS = (
     ("reserve", "pa", (1.5, 1.5), ""),
@@ -53,11 +54,14 @@ class Scale:
     ks: tuple[int, ...]
     budget: float  # seconds of timed rows per algorithm
     judged: bool = True
+    streams: misses.Streams = misses.FULL
 
 
 PAPER = Setting(data="ind", d=2, N=40_000, r=10_000, Q=400, k=9, cells=10, kmax=20, cycles=96, score="nearest", every=1)
 SCALES = {
-    "tiny": Scale(replace(PAPER, N=1000, r=50, Q=30, cycles=4, buffer=200), (1, 9), 0.2, judged=False),
+    "tiny": Scale(
+        replace(PAPER, N=1000, r=50, Q=30, cycles=4, buffer=200), (1, 9), 0.2, judged=False, streams=misses.TINY
+    ),
     "small": Scale(PAPER, (9, 81), 3.0),
     "paper": Scale(PAPER, KS, 30.0),
 }
@@ -114,8 +118,18 @@ def run(
     if not real.available(folder):
         screen.print(f"luce: skipped, there is no {real.FILE} in the folder that --data names")
     agreed = True
+    found: list[verdicts.Verdict]
     for name in EXPERIMENTS:
         if only and name not in only:
+            continue
+        about = {"bench": "tods2015", "experiment": name, "scale": scale, "seed": seed, "machine": machine.describe()}
+        path = out / f"tods2015-{scale}-{name}.json"
+        if name == "errors":
+            counted = _errors(size, folder, seed, progress, screen)
+            found = [verdict for one in counted for verdict in one.verdicts()] if size.judged else []
+            if found:
+                screen.print(report.verdict_table(found))
+            report.write_json(path, {**about, "errors": [asdict(one) for one in counted]}, [], [], found)
             continue
         chosen = list(settings(name, size, folder))
         with progress(f"tods2015 {name}", len(chosen) * len(algorithms(name))) as advance:
@@ -123,7 +137,7 @@ def run(
         plain = [_plain(point.setting, seed) for point in points] if name == "defaults" else [0.0] * len(points)
         for point, speed in zip(points, plain, strict=True):
             screen.print(_table(name, point, speed))
-        found: list[verdicts.Verdict] = []
+        found = []
         if size.judged and name in ("defaults", "drift"):
             found = list(_judge(points, plain) if name == "defaults" else map(_drifting, points))
         if found:
@@ -132,9 +146,22 @@ def run(
         for error in errors:
             screen.print(Text(f"ANSWERS DIFFER {error}", style="bold white on red"))
         agreed = agreed and not errors
-        about = {"bench": "tods2015", "experiment": name, "scale": scale, "seed": seed, "machine": machine.describe()}
-        report.write_json(out / f"tods2015-{scale}-{name}.json", {**about, "plain": plain}, points, [], found)
+        report.write_json(path, {**about, "plain": plain}, points, [], found)
     return agreed
+
+
+def _errors(size: Scale, folder: str, seed: int, progress: Progress, screen: Console) -> list[misses.Errors]:
+    """Count PA's errors on streams in random order; with the switch, on one in the order of time."""
+    names = ["ind", "clustered", *(("luce-shuffled", "luce") if real.available(folder) else ())]
+    streams = size.streams
+    counted = []
+    with progress("tods2015 errors", len(names) * len(streams.ks)) as advance:
+        for data in names:
+            for k in streams.ks:
+                counted.append(misses.count(data, k, streams, seed, folder))
+                advance(1)
+    screen.print(misses.table(counted, streams))
+    return counted
 
 
 def _exact(point: measure.Point) -> measure.Point:
