@@ -106,13 +106,14 @@ def session(partitions: int) -> SparkSession:
     """Start Spark on two cores, with the settings of ``topwatch run``."""
     from pyspark.sql import SparkSession
 
-    from topwatch.spark.running import ON_ONE_MACHINE, SETTINGS
+    from topwatch.spark.running import ON_ONE_MACHINE, SETTINGS, sockets
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g")
     settings = {
         **SETTINGS,
         **ON_ONE_MACHINE,
+        **sockets(),
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -43,8 +45,6 @@ SETTINGS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Columns are chosen and rows counted: the size of a batch need not be worked out anew for each of its rows.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-    # Small messages wait 40 ms on a TCP connection for the other side's word that the one before has come.
-    "spark.python.unix.domain.socket.enabled": "true",
     PROVIDER: ROCKSDB,
 }
 
@@ -60,6 +60,23 @@ ON_ONE_MACHINE = {
     FILES: ON_DISK,
     "spark.executorEnv.PYTHONPATH": QUICK,
 }
+
+SOCKETS = "spark.python.unix.domain.socket"
+LONGEST = 60  # letters of a folder in which a socket can still have a name
+
+
+def sockets() -> dict[str, str]:
+    """Return settings with which Spark talks to its Python processes on this machine by sockets in a folder.
+
+    On a TCP connection small messages wait 40 ms for the other side's word that the one before has come. The folder is
+    new and of this user alone; where its path would be too long, the connections stay as they are.
+    """
+    root = next((path for path in (tempfile.gettempdir(), "/tmp") if len(path) < LONGEST - 20), None)
+    if root is None or not os.access(root, os.W_OK) or sys.platform != "linux":
+        return {}
+    folder = tempfile.mkdtemp(prefix="topwatch-", dir=root)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": folder}
 
 
 def run(
@@ -161,7 +178,7 @@ def start_spark(
     chosen = master or given.get("spark.master") or asked.get("spark.master") or LOCAL
     ours = dict(SETTINGS)
     if chosen.startswith("local"):
-        ours |= {**ON_ONE_MACHINE, PARTITIONS: str(os.cpu_count() or 1)}
+        ours |= {**ON_ONE_MACHINE, **sockets(), PARTITIONS: str(os.cpu_count() or 1)}
     whole = SparkConf().setAll(list({**ours, **(settings or {}), **given, **asked, "spark.master": chosen}.items()))
     SparkContext(conf=whole, gateway=None if _submit() else _started(whole, console))
     return SparkSession.builder.getOrCreate()
