@@ -18,7 +18,7 @@ counted. Not in the paper: a candidate whose interval has grown past 2 Δt gets 
 
 Errata. **Lemma 2 is wrong** where an expiry and an overtaking combine: the safe interval is the (r+1)-th smallest
 over the answer of min(life, score_j - score), not the smaller of the (r+1)-th smallest life and the gap to the
-(k-r)-th score. Not built: the refinement of the counters by partially dominated rows (end of 5.1).
+(k-r)-th score. Rows beside a cell are told of a row once only (end of 5.1), or it would be counted twice.
 """
 
 from __future__ import annotations
