@@ -19,6 +19,7 @@ from topwatch.intake import Intake, count_skipped
 from topwatch.queries import KINDS, IncompleteTopK, Query
 from topwatch.reasons import Why, explain_row
 from topwatch.roll import Roll, Served, explained
+from topwatch.structures.constants import counted
 from topwatch.switching import LEVELS, check_query, checked_switch, note_of
 from topwatch.waiting import Waiting
 from topwatch.windows import LastRows, Latest, Window
@@ -333,7 +334,7 @@ class Monitor:
             judgements += step.at.size
             rows += step.arrived.size
             # Several judgements may stand at one row: they are told apart by their numbers until all is in order.
-            numbered = step._replace(at=np.arange(step.at.size))
+            numbered = step._replace(at=counted(0, step.at.size))
             found = [(engine, engine.process(numbered)) for engine in self._engines.values()]
             parts.append(self._changes(found, step.at))
         self._counts["judgements"] += judgements

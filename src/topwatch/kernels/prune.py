@@ -10,56 +10,66 @@ from __future__ import annotations
 import numpy as np
 
 from topwatch.kernels.compile import inlined, kernel, leaf
-from topwatch.kernels.finding import count_run
-from topwatch.kernels.scoring import BLOCK, Floats, Queries, inside, score_run
+from topwatch.kernels.finding import find_run
+from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, inside
 
 
 @kernel
-def keep_candidates(table: Queries, columns: Floats, keep: np.ndarray, forward: bool) -> None:
-    """Mark the rows, oldest first, that can be an answer; without ``forward``: after the last of them has come."""
-    for q in range(len(table.k)):
-        k = table.k[q]
-        if k == 0:
-            continue
-        best = np.empty(k, np.float64)
-        if forward:
-            best[:] = -np.inf
-            start = 0
-            while start < len(keep):
-                stop = min(len(keep), start + BLOCK)
-                _pass(table, q, columns, start, stop, True, best, keep)
-                start = stop
-        best[:] = -np.inf
-        stop = len(keep)
-        while stop > 0:
-            start = max(0, stop - BLOCK)
-            _pass(table, q, columns, start, stop, False, best, keep)
-            stop = start
+def keep_candidates(table: Queries, columns: Floats, older: Floats, keep: np.ndarray) -> None:
+    """Mark the rows, oldest first, that can be an answer.
+
+    ``older`` has each query's best keys of the rows before these, the least first, and takes in these as well; without
+    queries in it, the rows are marked that can be an answer after the last of them has come.
+    """
+    queries = len(table.k)
+    newer = np.full((queries, np.max(table.k)), -np.inf)
+    hits = np.empty(BLOCK, np.int64)
+    # Block by block and not query by query: a block's rows stay in the nearest cache.
+    for block in range((len(keep) + BLOCK - 1) // BLOCK if len(older) > 0 else 0):
+        start = block * BLOCK
+        for q in range(queries):
+            _pass(table, q, columns, start, min(len(keep), start + BLOCK), True, older, keep, hits)
+    stop = len(keep)
+    while stop > 0:
+        start = max(0, stop - BLOCK)
+        for q in range(queries):
+            _pass(table, q, columns, start, stop, False, newer, keep, hits)
+        stop = start
 
 
 @leaf
 def _pass(
-    table: Queries, q: int, columns: Floats, start: int, stop: int, forward: bool, best: Floats, keep: np.ndarray
+    table: Queries,
+    q: int,
+    columns: Floats,
+    start: int,
+    stop: int,
+    forward: bool,
+    met: Floats,
+    keep: np.ndarray,
+    hits: Ints,
 ) -> None:
-    """Go over a block of rows; ``best`` has the k best keys met before, the least of them first."""
-    out = table.keys[: stop - start]
-    if count_run(table, q, columns, start, best[0], out) == 0:
+    """Go over a block of rows; ``met`` has the k best keys met before, the least of them first."""
+    k = table.k[q]
+    if k == 0:
         return
-    score_run(table, q, columns, start, out)
-    for i in range(stop - start):
-        r = i if forward else stop - start - 1 - i
+    best = met[q]
+    out = table.keys[: stop - start]
+    found = find_run(table, q, columns, start, best[0], best[0] == -np.inf, out, hits)
+    for i in range(found):
+        t = i if forward else found - 1 - i
         # A newer row of the same key is better: an older one counts only above it, a newer one also beside it.
-        among = out[r] >= best[0] if forward else out[r] > best[0] or (out[r] == best[0] and best[0] == -np.inf)
-        if among and inside(table, q, columns, start + r):
-            keep[start + r] = True
-            _note(best, out[r])
+        among = out[t] >= best[0] if forward else out[t] > best[0] or (out[t] == best[0] and best[0] == -np.inf)
+        if among and inside(table, q, columns, start + hits[t]):
+            keep[start + hits[t]] = True
+            _note(best, k, out[t])
 
 
 @inlined
-def _note(best: Floats, key: float) -> None:
-    """Put a key among the best, in place of the least."""
+def _note(best: Floats, k: int, key: float) -> None:
+    """Put a key among the k best, in place of the least."""
     place = 0
-    while place + 1 < len(best) and best[place + 1] < key:
+    while place + 1 < k and best[place + 1] < key:
         best[place] = best[place + 1]
         place += 1
     best[place] = key

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topwatch.changes import Changes
+from topwatch.changes import Changes, join
 from topwatch.monitor import Monitor
 from topwatch.queries import Nearest, TopK
 from topwatch.spark.emitting import Emitter, Key
@@ -76,6 +76,7 @@ class MonitorGroups:
     def take(self, table: pa.Table) -> Found:
         """Return what is emitted, and the late rows."""
         found, late = [], []
+        names = [str(query.name) for query in self._spec.queries]
         for key, part in _parts(table, self._spec.by):
             monitor = self._monitors.get(key)
             if monitor is None:
@@ -84,11 +85,10 @@ class MonitorGroups:
             if behind:
                 late.append(part.slice(0, behind))
                 part = part.slice(behind)
-            for piece in _pieces(part):
-                emitted = self._emitter.emit(key, monitor.push(piece))
-                found.append(emitted)
-                if emitted is not None:
-                    self._changed = [key, *(other for other in self._changed if other != key)][:FEW]
+            changes = join(names, [monitor.push(piece) for piece in _pieces(part)])
+            found.append(self._emitter.emit(key, changes))
+            if len(changes):
+                self._changed = [key, *(other for other in self._changed if other != key)][:FEW]
         return self._emitter.together(found), pa.concat_tables(late) if late else None
 
     def _behind(self, monitor: Monitor, table: pa.Table) -> int:

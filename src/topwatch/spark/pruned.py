@@ -99,7 +99,7 @@ class PrunedBucket:
         """Keep the rows that can still be an answer, and those that are one."""
         saved = self._fleet.save()
         keep = np.zeros(saved["ticks"].size, np.bool_)
-        keep_candidates(table_of(self._spec).arrays, saved["columns"], keep, False)
+        keep_candidates(table_of(self._spec).arrays, saved["columns"], np.empty((0, 0)), keep)
         keep |= np.isin(saved["ticks"], self._fleet.answered())
         for name in ("ticks", "times"):
             saved[name] = saved[name][keep]

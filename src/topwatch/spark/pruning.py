@@ -63,6 +63,7 @@ class Pruner:
         self._place: tuple[Any, ...] | None = None  # of the rows in the open piece
         self._rows = 0
         self._kept: list[pa.Table] = []
+        self._best = self._none()  # keys in the open piece
 
     def take(self, table: pa.Table) -> None:
         """Take rows, in order."""
@@ -75,7 +76,7 @@ class Pruner:
                 part = run.slice(start, self._most - self._rows)
                 start += part.num_rows
                 places = pa.array(np.arange(self._rows, self._rows + part.num_rows))
-                self._kept.append(self._pruned(part.append_column(ROW, places)))
+                self._kept.append(self._pruned(part.append_column(ROW, places), self._best))
                 self._rows += part.num_rows
 
     def pieces(self) -> Iterator[tuple[int, pa.Table]]:
@@ -85,16 +86,20 @@ class Pruner:
 
     def _close(self) -> None:
         if self._rows and self._place is not None:
-            kept = self._pruned(pa.concat_tables(self._kept))
+            kept = self._pruned(pa.concat_tables(self._kept), self._none())
             place = dict(zip(self._spec.order, self._place, strict=True))
             self._done.append((self._rows, with_constants(kept, place)))
-        self._rows, self._kept = 0, []
+        self._rows, self._kept, self._best = 0, [], self._none()
 
-    def _pruned(self, table: pa.Table) -> pa.Table:
+    def _none(self) -> np.ndarray:
+        k = self._table.arrays.k
+        return np.full((k.size, k.max()), -np.inf)
+
+    def _pruned(self, table: pa.Table, older: np.ndarray) -> pa.Table:
         from topwatch.kernels.prune import keep_candidates
 
         keep = np.zeros(table.num_rows, np.bool_)
-        keep_candidates(self._table.arrays, columns_of(table, self._spec), keep, True)
+        keep_candidates(self._table.arrays, columns_of(table, self._spec), older, keep)
         return table.filter(pa.array(keep))
 
 

@@ -168,7 +168,10 @@ def _stream(df: DataFrame, spec: Spec) -> DataFrame:
         spark.conf.set(PROVIDER, ROCKSDB)  # Python state needs it
     # Spark tells only the processes of the first step to shorten tracebacks, and would start others for the second.
     spark.sparkContext.environment.setdefault(SHORT, "1")
-    references = _by_places(df.select(*_carried(df, spec))).mapInArrow(Bulk(spec), SCHEMA)
+    # Columns are called by their places: mapInArrow does not take a name with a dot. All in one step, since Spark goes
+    # over the plan in every micro-batch.
+    named = [column.alias(str(place)) for place, column in enumerate(_carried(df, spec))]
+    references = df.select(*named).mapInArrow(Bulk(spec), SCHEMA)
     return references.groupBy("bucket").transformWithStateInPandas(
         Watching(spec),
         outputStructType=_result(df.schema, spec),
@@ -186,12 +189,9 @@ def _table(df: DataFrame, spec: Spec) -> DataFrame:
     rows = df.select(*_carried(df, spec), F.monotonically_increasing_id().alias(POSITION))
     keys = [F.col(quoted(name)) for name in (*spec.by, *([spec.time] if spec.time else []), *spec.order, POSITION)]
     spread = rows.repartition(*keys[: len(spec.by)]) if spec.by else rows.coalesce(1)
-    return _by_places(spread.sortWithinPartitions(*keys)).mapInArrow(Sweep(spec), schema)
-
-
-def _by_places(df: DataFrame) -> DataFrame:
-    """Return a frame whose columns are called by their places: ``mapInArrow`` does not take a name with a dot."""
-    return df.toDF(*map(str, range(len(df.columns))))
+    sorted_rows = spread.sortWithinPartitions(*keys)
+    by_places = sorted_rows.toDF(*map(str, range(len(rows.columns))))  # mapInArrow does not take a name with a dot
+    return by_places.mapInArrow(Sweep(spec), schema)
 
 
 def _as_in_files(df: DataFrame) -> tuple[DataFrame, list[str]]:
@@ -201,9 +201,10 @@ def _as_in_files(df: DataFrame) -> tuple[DataFrame, list[str]]:
 def _carried(df: DataFrame, spec: Spec) -> list[Any]:
     from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
-    shown = {*spec.by, spec.id, spec.time, *spec.order}
+    ready = {*spec.by, spec.id, spec.time, *spec.order}
+    ready |= {field.name for field in df.schema.fields if field.dataType.typeName() == "double"}
     return [
-        F.col(quoted(name)) if name in shown else F.col(quoted(name)).cast("double").alias(name)
+        F.col(quoted(name)) if name in ready else F.col(quoted(name)).cast("double").alias(name)
         for name in spec.carried
     ]
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from topwatch.kernels.rows import Step
 from topwatch.kernels.scoring import Floats, Ints
+from topwatch.structures.constants import zeros
 from topwatch.structures.ids import ArrowIds, Ids, Values, ids_for
 from topwatch.structures.latest import LatestWindow
 from topwatch.structures.ring import RingWindow
@@ -140,13 +141,16 @@ class FifoFeed:
     def _step(self, slots: Ints, end: int, judged: Judgements) -> Step:
         at = end + judged.rows
         if self.rows is not None:
-            heads = np.maximum(at - self.rows + 1, 1)
+            heads = np.empty(at.size + 1, np.int64)
+            heads[0] = self.head
+            np.subtract(at, self.rows - 1, out=heads[1:])
+            np.maximum(heads, self.head, out=heads)
         else:
             assert judged.now is not None
             # A judgement at a boundary has not seen the rows after it, which may have expired already by then.
             heads = np.minimum(self.times.after(judged.now - self.span), at + 1)
-        heads = np.maximum.accumulate(np.concatenate([[self.head], heads]))
-        return Step(slots, _NONE, at, at, judged.rows, heads, np.zeros_like(at))
+            heads = np.maximum.accumulate(np.concatenate([[self.head], heads]))
+        return Step(slots, _NONE, at, at, judged.rows, heads, zeros(at.size))
 
     def _release(self, step: Step) -> None:
         if step.at.size:

@@ -10,6 +10,7 @@ import numpy as np
 
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Floats, Ints
+from topwatch.structures.constants import counted
 
 _NONE = np.empty(0, np.int64)
 
@@ -73,11 +74,12 @@ class RingWindow:
         for place, column in enumerate(columns):
             self.columns[place, first : first + straight] = column[start : start + straight]
             self.columns[place, : count - straight] = column[start + straight : stop]
-        ordinals = np.arange(self.end + 1, self.end + count + 1)
-        self.seq[first : first + straight] = ordinals[:straight]
-        self.seq[: count - straight] = ordinals[straight:]
+        np.add(counted(0, straight), self.end + 1, out=self.seq[first : first + straight])
+        np.add(counted(straight, count), self.end + 1, out=self.seq[: count - straight])
         self.end += count
-        return ordinals & (self.capacity - 1)
+        slots = counted(0, count) + first
+        slots[straight:] -= self.capacity
+        return slots
 
     def free(self) -> int:
         """Return how many more rows fit."""

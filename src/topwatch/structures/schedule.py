@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.kernels.scoring import Ints
+from topwatch.structures.constants import counted
 
 
 class Judgements(NamedTuple):
@@ -25,7 +26,7 @@ class EveryRows:
     def plan(self, end: int, count: int, times: np.ndarray | None) -> Judgements:
         """Plan the judgements of the ``count`` rows after ordinal ``end``."""
         first = self.rows - end % self.rows
-        rows = np.arange(first, count + 1, self.rows, dtype=np.int64)
+        rows = counted(1, count + 1) if self.rows == 1 else np.arange(first, count + 1, self.rows, dtype=np.int64)
         return Judgements(rows, None if times is None else times[rows - 1])
 
 
