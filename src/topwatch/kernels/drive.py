@@ -13,13 +13,13 @@ from topwatch.kernels.cells import locate
 from topwatch.kernels.compile import AHEAD, ZERO, inlined, inner, kernel, leaf
 from topwatch.kernels.influence import Influence, move_level
 from topwatch.kernels.report import Answers, report, touch
-from topwatch.kernels.route import Hits, Index, new_hits, route_by_lists, route_by_scan
+from topwatch.kernels.route import Hits, Index, hear, new_hits, route_by_lists, route_by_scan
 from topwatch.kernels.rows import Log, Rows, Step, with_room
 from topwatch.kernels.runs import FAR, Runs
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, score_row
 from topwatch.kernels.select import fill_by_scan
 from topwatch.kernels.upkeep import admit, expire, remove
-from topwatch.kernels.walk import FILLS, HITS, fetch_behind, fetch_end, fill_by_walk, link, unlink
+from topwatch.kernels.walk import FILLS, HITS, SCORES, fetch_behind, fetch_end, fill_by_walk, link, unlink
 
 # Where the loop stands: next hit, stale queries, oldest row in any run, first row of the block, next arrival, next
 # judgement, end and size of the block, what is next to do, the stale query to report next, whether a bar fell; then the
@@ -36,10 +36,11 @@ def drive(
     """Take a step: returns the log and the influence lists, which may have moved to larger arrays."""
     hits = new_hits(len(runs.bar))
     stale = np.empty(len(runs.bar), np.int64)  # queries whose answers may have changed
+    heard = np.empty(len(runs.bar), np.float64)  # the bars by which the block was routed
     here = new_place(len(runs.bar))
     here[SIZE] = BLOCK
     begin(runs, answers, stale, here)
-    while not _run(rows, table, runs, answers, index, step, log, hits, stale, here, counters):
+    while not _run(rows, table, runs, answers, index, step, log, hits, heard, stale, here, counters):
         q = stale[here[TURN]]
         index = _level(index, table, q, runs.bar[q])
         log = with_room(log, 2 * table.k[q])
@@ -56,6 +57,7 @@ def _run(
     step: Step,
     log: Log,
     hits: Hits,
+    heard: Floats,
     stale: Ints,
     here: Ints,
     counters: Ints,
@@ -63,7 +65,7 @@ def _run(
     """Go on without a reference count (decision 1) until a stale query needs memory; True when the step is done."""
     while True:
         if here[PHASE] == ROUTE:
-            _route_ahead(table, runs.bar, rows.columns, index, step.arrived, hits, here, counters)
+            _route_ahead(table, runs.bar, rows.columns, index, step.arrived, hits, heard, here, counters)
             here[PHASE] = TAKE
         j = here[JUDGEMENT]
         if here[PHASE] == TAKE:
@@ -96,10 +98,9 @@ def _run(
                 # This query cannot be reported yet: its run starves, its lists lag behind, or the log is full.
                 q = stale[turn]
                 if runs.size[q] < table.k[q] and runs.whole[q] == 0:
-                    before = runs.bar[q]
                     _fill(rows, table, runs, index, q, step.heads[j + 1], step.moment[j], here, counters)
-                    # Rows routed ahead with the old bar must be looked at again when it fell.
-                    here[FELL] = max(here[FELL], int(runs.bar[q] < before))
+                    if runs.bar[q] < heard[q]:
+                        _hear_again(rows, table, runs, step.arrived, q, hits, heard, here, counters)
                 return False
         here[STALE] = 0
         here[JUDGEMENT] = j + 1
@@ -107,8 +108,29 @@ def _run(
 
 
 @leaf
+def _hear_again(
+    rows: Rows, table: Queries, runs: Runs, slots: Ints, q: int, hits: Hits, heard: Floats, here: Ints, counters: Ints
+) -> None:
+    """Look through the rest of the block for a query whose bar fell; it is routed again if the hits do not fit."""
+    start = here[ARRIVAL]
+    stop = here[STOP]
+    counters[SCORES] += stop - start
+    if not hear(table, q, rows.columns, slots, start, stop, runs.bar[q], heard[q], hits, here[HIT]):
+        here[FELL] = 1
+    heard[q] = runs.bar[q]
+
+
+@leaf
 def _route_ahead(
-    table: Queries, bars: Floats, columns: Floats, index: Index, slots: Ints, hits: Hits, here: Ints, counters: Ints
+    table: Queries,
+    bars: Floats,
+    columns: Floats,
+    index: Index,
+    slots: Ints,
+    hits: Hits,
+    heard: Floats,
+    here: Ints,
+    counters: Ints,
 ) -> None:
     """Note whom the arrivals of the next block concern; fewer rows make a block while the hits of more do not fit."""
     while True:
@@ -117,6 +139,8 @@ def _route_ahead(
         if _route(table, bars, columns, index, slots, start, stop, hits, counters):
             break
         here[SIZE] = max(1, here[SIZE] // 4)
+    for q in range(len(bars)):
+        heard[q] = bars[q]
     here[SIZE] = min(BLOCK, 2 * here[SIZE])
     here[STOP] = stop
     here[BLOCK_START] = start

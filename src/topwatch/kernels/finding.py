@@ -29,7 +29,8 @@ def count_run(table: Queries, q: int, columns: Floats, start: int, bar: float, o
     """
     if fused(table, q):
         kind = table.kind[q]
-        return _count(kind, table.terms[q], table.column[q], table.value[q], columns, start, len(out), _goal(kind, bar))
+        goal = goal_of(kind, bar)
+        return _count(kind, table.terms[q], table.column[q], table.value[q], columns, start, len(out), goal)
     score_run(table, q, columns, start, out)
     return _reach(out, bar)
 
@@ -57,10 +58,10 @@ def find_run(
     n = table.terms[q]
     column = table.column[q]
     value = table.value[q]
-    goal = _goal(kind, bar)
+    goal = goal_of(kind, bar)
     first = ZERO
     while not dense and first + WIDTH <= size:
-        bits = _reach_64(kind, n, column, value, columns, start + first, goal)
+        bits = reach_64(kind, n, column, value, columns, start + first, goal)
         while bits != 0:
             i = first + lowest(bits)
             bits &= bits - 1
@@ -90,7 +91,7 @@ def find_run(
 
 
 @inlined
-def _reach_64(kind: int, n: int, column: Ints, value: Floats, columns: Floats, start: int, goal: float) -> int:
+def reach_64(kind: int, n: int, column: Ints, value: Floats, columns: Floats, start: int, goal: float) -> int:
     """Return which of the rows from ``start`` on may reach a goal, as bits."""
     if kind == DISTANCE:
         if n == 2:
@@ -102,7 +103,7 @@ def _reach_64(kind: int, n: int, column: Ints, value: Floats, columns: Floats, s
 
 
 @inlined
-def _goal(kind: int, bar: float) -> float:
+def goal_of(kind: int, bar: float) -> float:
     """Return what is compared with: of a distance, the square that a row may have at most, or a little more."""
     if kind != DISTANCE:
         return bar

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from topwatch.kernels.band import form_band
+from topwatch.kernels.bits import WIDTH, lowest
 from topwatch.kernels.compile import ZERO, inlined, leaf
-from topwatch.kernels.finding import count_run, fused
+from topwatch.kernels.finding import count_run, fused, goal_of, reach_64
 from topwatch.kernels.rows import Rows, alive
 from topwatch.kernels.runs import FAR, Runs, cut, insert
-from topwatch.kernels.scoring import BLOCK, Queries, inside, score_run
+from topwatch.kernels.scoring import BLOCK, Queries, inside, score_row, score_run
 
 
 @inlined
@@ -52,6 +53,18 @@ def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, run
 @leaf
 def _scan(table: Queries, q: int, rows: Rows, start: int, stop: int, moment: int, runs: Runs) -> None:
     without_keys = fused(table, q)
+    while without_keys and start + WIDTH <= stop:
+        kind = table.kind[q]
+        goal = goal_of(kind, runs.bar[q])
+        bits = reach_64(kind, table.terms[q], table.column[q], table.value[q], rows.columns, start, goal)
+        while bits != 0:
+            slot = start + lowest(bits)
+            bits &= bits - 1
+            key = score_row(table, q, rows.columns, slot)
+            if key >= runs.bar[q] and inside(table, q, rows.columns, slot):
+                if rows.fifo or alive(rows, slot, moment):
+                    offer(runs, q, key, rows.seq[slot], slot)
+        start += WIDTH
     while start < stop:
         size = min(BLOCK, stop - start)
         out = table.keys[:size]

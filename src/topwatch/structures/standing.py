@@ -26,6 +26,9 @@ from topwatch.structures.grid import Grid, cells_per_axis, unindexed
 from topwatch.structures.runs import RunPool
 from topwatch.structures.table import QueryTable
 
+LOOK = 8192  # rows after which lists are judged
+DEAR = 24  # scores by a list take so many times as long as by the loop over all queries
+
 
 @dataclass(frozen=True)
 class Design:
@@ -46,6 +49,8 @@ class Design:
         Rows are kept by cell, and a starving run is filled by a walk over the cells.
     per_axis : int or None
         Cells along each axis; by the number of rows when None.
+    adaptive : bool
+        Lists that turn out to be long are given up for a while.
     """
 
     sizes: Callable[[int], tuple[int, int, int]]
@@ -54,6 +59,7 @@ class Design:
     lists: Callable[[int, int, int], bool]
     walked: bool
     per_axis: int | None = None
+    adaptive: bool = False
 
 
 class Standing:
@@ -85,6 +91,9 @@ class Standing:
         self._levelled = 0  # live rows when the lists were last made anew
         self._checked = 0  # tick when the bounds were last checked
         self._head = 0  # rows before it have expired
+        self._rest = 0  # tick until which there are no lists since they were long
+        self._patience = 1  # windows that this lasted the last time
+        self._told = np.zeros(2, np.int64)  # rows that lists were asked for, and scores computed for them
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Write a query into the tables; :meth:`start` gives it its first answer."""
@@ -136,11 +145,13 @@ class Standing:
         self._prepare(rows, step)
         index = self.grid.index if self.grid is not None else unindexed(self.table.places)
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
+        scores = int(self._counters[SCORES])
         log, influence = drive(
             rows, self.table.arrays, self.pool.runs, self.pool.answers, index, step, log, self._counters
         )
         if self.grid is not None:
             self.grid.index = index._replace(influence=influence)
+            self._told += step.arrived.size, int(self._counters[SCORES]) - scores
         self._head = int(step.heads[-1])
         return Found(log.what[: log.size[0]], log.key[: log.size[0]])
 
@@ -151,7 +162,7 @@ class Standing:
         before = held - arrived.size
         bars = self.pool.runs.bar
         target = self.pool.largest
-        if not self._axes or not self._design.lists(len(self.table), before, target):
+        if not self._axes or not self._design.lists(len(self.table), before, target) or self._crowded(held):
             self.grid = None
             return
         if self.grid is not None and arrived.size and not self.grid.covers(rows, arrived):
@@ -172,6 +183,20 @@ class Standing:
             _trim(self.table.arrays, self.pool.runs, int(step.heads[0]))
             self.grid.level(self.table.arrays, bars)
             self._levelled = before
+
+    def _crowded(self, held: int) -> bool:
+        """Tell whether lists are long, or were a short time ago: then asking all queries in one loop is faster."""
+        if not self._design.adaptive:
+            return False
+        rows, scores = self._told.tolist()
+        if rows >= LOOK:
+            self._told[:] = 0
+            if scores * DEAR > rows * len(self.table):
+                self._rest = self.window.tick + self._patience * max(held, LOOK)
+                self._patience = min(64, 2 * self._patience)
+            else:
+                self._patience = 1
+        return self.window.tick < self._rest
 
     def _linked(self, arrived: Ints) -> Ints:
         """Return the rows that are in their cells: all but those about to arrive."""
@@ -203,7 +228,8 @@ class Standing:
     def indexed(self) -> bool:
         """Say whether rows find their queries by a grid, or are compared with all: once the window is full."""
         rows = max(self._expected, self.window.capacity - self.window.free())
-        return bool(self._axes) and self._design.lists(len(self.table), rows, self.pool.largest)
+        lists = bool(self._axes) and self._design.lists(len(self.table), rows, self.pool.largest)
+        return lists and self.window.tick >= self._rest
 
     def stats(self) -> dict[str, int]:
         """Counters since the start."""

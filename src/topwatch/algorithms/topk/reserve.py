@@ -5,7 +5,8 @@ is set at rank k + slack and then stands still, so an arrival below it costs not
 only appended, and an expiry matters only in the answer: then the best live row of the reserve moves up. When that has
 none left, one vectorised scan of the window sets a new bar; when it has grown by half, it is cut and the bar raised.
 Influence lists say which queries an arrival may concern; rows are not kept by cell at all, so that the grid costs
-nothing per row.
+nothing per row. Where rows and queries crowd in the same cells, lists are long: then all queries are asked in one
+loop.
 
 How much slack: on a stream without drift the number of rows above a fixed bar wanders around k + s with a standard
 deviation of at most √(2 (k + s)) (the rows themselves, and the rank at which the bar was set, are both counts). With s
@@ -43,7 +44,8 @@ def design(
             return route == "lists" and live >= target
         return queries >= 24 and live >= 64 * target
 
-    return Design(sizes=sizes, banded=False, loose=True, lists=lists, walked=False, per_axis=cells)
+    adaptive = route == "auto"
+    return Design(sizes, banded=False, loose=True, lists=lists, walked=False, per_axis=cells, adaptive=adaptive)
 
 
 def slack_for(k: int) -> int:
