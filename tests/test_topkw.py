@@ -150,8 +150,8 @@ def test_pa_goes_on_from_a_snapshot(rng: np.random.Generator) -> None:
 
 @pytest.mark.skipif(not COMPILED, reason="many rows")
 def test_pa_steps_aside_while_the_stream_drifts(rng: np.random.Generator) -> None:
-    """Random, then a cluster that moves away, then random again: two switches, and hardly an error."""
-    n, calm, drift = 4000, 12_000, 12_000
+    """Random, then a cluster that moves away, then random again: to PA, from it and back, and hardly an error."""
+    n, calm, drift = 4000, 20_000, 12_000
     away = np.concatenate([np.zeros(calm), np.linspace(0, 3, drift), np.full(3 * calm, 3.0)])
     stream = {name: away + rng.normal(0, 0.1, away.size) for name in ("x", "y")}
     points = [(0.0, 0.0), (0.1, -0.1), (1.5, 1.4), (3.0, 3.0)]
@@ -167,7 +167,7 @@ def test_pa_steps_aside_while_the_stream_drifts(rng: np.random.Generator) -> Non
                 one = tw.Monitor.restore(one.snapshot())
         found.append((seen, one.stats()["switches"]))
     exact = found[2][0]
-    assert [switches for _, switches in found] == [0, 2, 0]
+    assert [switches for _, switches in found] == [0, 3, 0]
     assert len(exact - found[0][0]) > 100
     assert len(exact - found[1][0]) <= 1
 
@@ -240,16 +240,16 @@ def test_the_switch_keeps_the_error_on_luce(rng: np.random.Generator) -> None:
     x, y = real.rows(str(FOLDER), count, 2, None)
     picked = rng.integers(0, count, queries)
     listed = [tw.Nearest(k=k, point={"x": x[i], "y": y[i]}, name=f"q{j}") for j, i in enumerate(picked)]
-    found, switches = [], 0
-    for name, options in (("pa", {"max_error": sigma}), ("reserve", {})):
+    found = []
+    for name, options in (("pa", {"sigma": sigma}), ("pa", {"max_error": sigma}), ("reserve", {})):
         one = tw.Monitor(listed, window=tw.last(n), algorithm=name, id=None, emit="first", **options)
         seen = set()
         for start in range(0, count, 1000):
             part = {"x": x[start : start + 1000], "y": y[start : start + 1000]}
             seen |= {(c.query, c.id) for c in one.push(part)}
         found.append(seen)
-        switches += one.stats()["switches"]
+    alone, switching, exact = found
     bound = sigma * count / n * queries
-    assert switches > 0
-    assert len(found[1] - found[0]) < bound
-    assert len(found[0] - found[1]) < 1.5 * bound
+    assert len(exact - alone) > bound
+    assert len(exact - switching) < bound
+    assert len(switching - exact) < 1.5 * bound

@@ -28,7 +28,7 @@ from topwatch.kernels.walk import FILLS, HITS, LISTED, SCORES
 from topwatch.queries import Query
 from topwatch.structures.engine import Found
 from topwatch.structures.grid import ROWS_PER_CELL, Grid, cells_per_axis, unindexed
-from topwatch.structures.order import BLOCKS, OrderTest
+from topwatch.structures.order import CALM, OrderTest
 from topwatch.structures.ring import RingWindow
 from topwatch.structures.skybands import Skyband, SkybandPool
 from topwatch.structures.table import QueryTable
@@ -101,7 +101,8 @@ class Gliding:
         self.grid: Grid | None = None
         self._axes = axes if scheme.indexable else []
         self._expected = expected
-        self._scheme = self._first = scheme
+        self._first = scheme
+        self._scheme = scheme.fallback or scheme  # exact until the stream is known to be in random order
         self._order = OrderTest()
         self._switches = 0
         self._main, self._filters = self._pools()
@@ -143,7 +144,7 @@ class Gliding:
 
         ordered = self._order.look(self.window.head, self.window.end, self.table.active(), keys)
         exact = self._scheme is not self._first
-        if ordered != exact and (ordered or self._order.calm >= BLOCKS):
+        if ordered != exact and (ordered or self._order.calm >= CALM):
             self._switches += 1
             self._adopt(self._first.fallback if ordered else self._first, before)
 
@@ -211,6 +212,8 @@ class Gliding:
         if not first and self._first.fallback is not None:
             self._adopt(self._first.fallback, self.window.end)
             return
+        if self._scheme is not self._first:
+            self._adopt(self._first, self.window.end)
         self._rows = int(saved["rows"][0])
         ends = np.cumsum(saved["sizes"])
         for i, place in enumerate(self.table.active()):

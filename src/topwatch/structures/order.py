@@ -25,6 +25,7 @@ FALSE_ALARMS = 1e-4  # per block
 SAMPLE = 256
 QUERIES = 4
 BLOCKS = 16  # to a window
+CALM = 64  # blocks in a row without an order after which a stream is taken to be in random order
 FEWEST = 32  # scores without which nothing is said
 
 Keys = Callable[[int, Ints], Floats]  # of a query's place and ordinals
