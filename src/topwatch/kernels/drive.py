@@ -15,11 +15,11 @@ from topwatch.kernels.influence import Influence, move_level
 from topwatch.kernels.report import Answers, report, touch
 from topwatch.kernels.route import Hits, Index, hear, new_hits, route_by_lists, route_by_scan
 from topwatch.kernels.rows import Log, Rows, Step, with_room
-from topwatch.kernels.runs import FAR, Runs
+from topwatch.kernels.runs import FAR, Runs, ask_for_more
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, score_row
 from topwatch.kernels.select import fill_by_scan
 from topwatch.kernels.upkeep import admit, expire, remove
-from topwatch.kernels.walk import FILLS, HITS, SCORES, fetch_behind, fetch_end, fill_by_walk, link, unlink
+from topwatch.kernels.walk import FILLS, HITS, MOVES, SCORES, fetch_behind, fetch_end, fill_by_walk, link, unlink
 
 # Where the loop stands: next hit, stale queries, oldest row in any run, first row of the block, next arrival, next
 # judgement, end and size of the block, what is next to do, the stale query to report next, whether a bar fell; then the
@@ -42,7 +42,7 @@ def drive(
     begin(runs, answers, stale, here)
     while not _run(rows, table, runs, answers, index, step, log, hits, heard, stale, here, counters):
         q = stale[here[TURN]]
-        index = _level(index, table, q, runs.bar[q])
+        index = _level(index, table, q, runs.bar[q], counters)
         log = with_room(log, 2 * table.k[q])
     return log, index.influence
 
@@ -328,6 +328,7 @@ def _fill(
 ) -> None:
     """Compute a starving run from scratch."""
     counters[FILLS] += 1
+    ask_for_more(runs, q)
     if index.walked:
         fill_by_walk(table, q, rows, index.cells, index.reach, index.points, runs, counters)
     else:
@@ -344,10 +345,11 @@ def age(here: Ints, q: int, oldest: int) -> None:
 
 
 @inner
-def _level(index: Index, table: Queries, q: int, bar: float) -> Index:
+def _level(index: Index, table: Queries, q: int, bar: float, counters: Ints) -> Index:
     """Bring the influence lists up to a query's new bar."""
-    if not index.listed:
+    if not index.listed or index.influence.level[q] == bar:
         return index
+    counters[MOVES] += 1
     influence = move_level(index.influence, index.cells, index.reach, table, q, bar)
     return Index(index.cells, index.reach, influence, index.points, index.listed, index.walked, index.kind)
 

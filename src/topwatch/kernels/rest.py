@@ -7,7 +7,8 @@ lines of memory; they are looked at when a place in the answer is free, and clea
 from __future__ import annotations
 
 from topwatch.kernels.compile import inlined, leaf
-from topwatch.kernels.runs import Runs, before, cut, put, spare, write
+from topwatch.kernels.runs import Runs, cut, put
+from topwatch.kernels.thinning import lift, thin
 
 
 @inlined
@@ -26,28 +27,28 @@ def follow(runs: Runs, q: int, k: int, top: int, rest: int, head: int) -> None:
 
 @leaf
 def _promote(runs: Runs, q: int, k: int, top: int, rest: int, head: int) -> None:
-    """Clear the rest and sort it: its best live rows follow the ``top`` ones that are sorted.
-
-    ``runs.oldest`` is that of the rows before ``top``, or older.
-    """
-    first = runs.first[q]
-    oldest = runs.oldest[q]
-    n = _clear(runs, q, top, rest, head)
-    _sort(runs, first + top, n - top)
-    runs.top[q] = min(n, k + spare(k) // 2)
-    for place in range(first + top, first + runs.top[q]):
-        oldest = min(oldest, runs.seq[place])
-    runs.oldest[q] = oldest
+    """Clear the rest: its best live rows follow the ``top`` ones that are sorted."""
+    _clear(runs, q, top, rest, head)
+    lift(runs, q, k, top)
 
 
 @leaf
 def shed(runs: Runs, q: int, head: int, limit: int) -> None:
-    """Clear expired rows out of the rest; when more than ``limit`` rows are left, keep the target and raise the bar."""
+    """Clear expired rows out of the rest; when more than ``limit`` rows are left, keep the target and raise the bar.
+
+    Of the extra rows that a run has had for want of more, both allow half.
+    """
     top = runs.top[q]
     n = _clear(runs, q, top, top, head)
-    if n > limit:
-        _sort(runs, runs.first[q] + top, n - top)
-        cut(runs, q, runs.target[q])
+    extra = runs.extra[q] // 2
+    runs.room[q] += extra - runs.extra[q]
+    runs.extra[q] = extra
+    target = runs.target[q] + extra
+    if n > limit + extra:
+        if target > top:
+            thin(runs, q, top, target - top, target - top + (limit - runs.target[q]) // 4)
+        else:
+            cut(runs, q, target)
 
 
 @inlined
@@ -60,40 +61,3 @@ def _clear(runs: Runs, q: int, to: int, start: int, head: int) -> int:
             to += 1
     runs.size[q] = to
     return to
-
-
-@inlined
-def _swap(runs: Runs, place: int, other: int) -> None:
-    if place == other:
-        return
-    key = runs.key[place]
-    seq = runs.seq[place]
-    slot = runs.slot[place] if len(runs.slot) > 0 else 0
-    put(runs, place, other)
-    write(runs, other, key, seq, slot)
-
-
-@leaf
-def _sort(runs: Runs, start: int, count: int) -> None:
-    """Sort places, best first: a heap with the worst on top, taken from the top to the end."""
-    for root in range(count // 2 - 1, -1, -1):
-        _sink(runs, start, root, count)
-    for end in range(count - 1, 0, -1):
-        _swap(runs, start, start + end)
-        _sink(runs, start, 0, end)
-
-
-@inlined
-def _sink(runs: Runs, start: int, place: int, count: int) -> None:
-    while True:
-        child = 2 * place + 1
-        if child >= count:
-            return
-        a = start + child
-        if child + 1 < count and before(runs.key[a], runs.seq[a], runs.key[a + 1], runs.seq[a + 1]):
-            child += 1
-            a += 1
-        if not before(runs.key[start + place], runs.seq[start + place], runs.key[a], runs.seq[a]):
-            return
-        _swap(runs, start + place, a)
-        place = child

@@ -15,10 +15,10 @@ FAR = 2**62  # later than any row
 
 
 class Runs(NamedTuple):
-    """All queries' runs. ``room`` + 1 places belong to each query from ``first`` on."""
+    """All queries' runs. ``places_of`` a query are those from ``first`` on."""
 
     first: Ints
-    room: Ints
+    room: Ints  # ``extra`` included
     limit: Ints  # a run that has grown past its room and holds more live rows than this is cut
     target: Ints  # rows that a computation from scratch keeps
     size: Ints
@@ -30,8 +30,24 @@ class Runs(NamedTuple):
     seq: Ints
     slot: Ints  # empty where the slot follows from the tick (first-in-first-out windows)
     beaten: Ints  # skybands: newer and better rows met so far
+    extra: Ints  # of a loose run: rows beyond the target that the last computation from scratch kept at least
+    most: Ints  # and how many these may become
     banded: bool
     loose: bool  # only the best are sorted; behind them lies the rest, which may hold expired rows
+
+
+@inlined
+def places_of(runs: Runs, q: int) -> int:
+    """Return how many places a query has."""
+    return runs.room[q] - runs.extra[q] + runs.most[q] + 1
+
+
+@inlined
+def ask_for_more(runs: Runs, q: int) -> None:
+    """Let a starving run keep more rows: twice as many as at the last time, as long as there are places."""
+    extra = min(runs.most[q], 2 * runs.extra[q] + runs.target[q])
+    runs.room[q] += extra - runs.extra[q]
+    runs.extra[q] = extra
 
 
 @inlined

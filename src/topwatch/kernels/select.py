@@ -9,8 +9,9 @@ from topwatch.kernels.bits import WIDTH, lowest
 from topwatch.kernels.compile import ZERO, inlined, leaf
 from topwatch.kernels.finding import count_run, fused, goal_of, reach_64
 from topwatch.kernels.rows import Rows, alive
-from topwatch.kernels.runs import FAR, Runs, cut, insert
+from topwatch.kernels.runs import FAR, Runs, cut, insert, places_of, write
 from topwatch.kernels.scoring import BLOCK, Queries, inside, score_row, score_run
+from topwatch.kernels.thinning import lift, thin
 
 
 @inlined
@@ -32,9 +33,31 @@ def offer(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
         cut(runs, q, runs.target[q])
 
 
+@inlined
+def _collect(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
+    """Take a candidate into a loose run that is being filled; of a run without a free place the best rows stay."""
+    places = places_of(runs, q)
+    write(runs, runs.first[q] + runs.size[q], key, seq, slot)
+    runs.size[q] += 1
+    if runs.size[q] == places:
+        wanted = runs.target[q] + runs.extra[q]
+        thin(runs, q, ZERO, wanted, wanted + (places - wanted) // 8)
+
+
+@inlined
+def _take(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
+    if runs.loose:
+        _collect(runs, q, key, seq, slot)
+    else:
+        offer(runs, q, key, seq, slot)
+
+
 @leaf
 def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, runs: Runs) -> None:
-    """Fill a run with the best ``target`` rows that are live at a moment (ordinals ``head`` to ``moment``)."""
+    """Fill a run with the best rows that are live at a moment (ordinals ``head`` to ``moment``).
+
+    These are ``target`` rows, of a loose run up to ``limit``, and its extra ones.
+    """
     start_filling(runs, q)
     if not rows.fifo:
         _scan(table, q, rows, ZERO, len(rows.seq), moment, runs)
@@ -48,6 +71,10 @@ def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, run
             _scan(table, q, rows, ZERO, b, moment, runs)
     if runs.banded:
         form_band(runs, q, table.k[q])
+    if runs.loose:
+        if runs.size[q] > runs.limit[q] + runs.extra[q]:
+            thin(runs, q, ZERO, runs.target[q] + runs.extra[q], runs.limit[q] + runs.extra[q])
+        lift(runs, q, table.k[q], ZERO)
 
 
 @leaf
@@ -63,7 +90,7 @@ def _scan(table: Queries, q: int, rows: Rows, start: int, stop: int, moment: int
             key = score_row(table, q, rows.columns, slot)
             if key >= runs.bar[q] and inside(table, q, rows.columns, slot):
                 if rows.fifo or alive(rows, slot, moment):
-                    offer(runs, q, key, rows.seq[slot], slot)
+                    _take(runs, q, key, rows.seq[slot], slot)
         start += WIDTH
     while start < stop:
         size = min(BLOCK, stop - start)
@@ -75,5 +102,5 @@ def _scan(table: Queries, q: int, rows: Rows, start: int, stop: int, moment: int
                 slot = start + i
                 if out[i] >= runs.bar[q] and inside(table, q, rows.columns, slot):
                     if rows.fifo or alive(rows, slot, moment):
-                        offer(runs, q, out[i], rows.seq[slot], slot)
+                        _take(runs, q, out[i], rows.seq[slot], slot)
         start += size

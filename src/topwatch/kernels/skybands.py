@@ -287,6 +287,8 @@ def _larger(runs: Runs, more: int, used: Ints) -> Runs:
         seq,
         runs.slot,
         beaten,
+        runs.extra,
+        runs.most,
         runs.banded,
         runs.loose,
     )

@@ -241,6 +241,8 @@ class Fleet:
             seq=np.zeros(pool, np.int64),
             slot=_NONE,
             beaten=_NONE,
+            extra=np.zeros(active.size, np.int64),
+            most=np.zeros(active.size, np.int64),
             banded=False,
             loose=True,
         )

@@ -36,14 +36,15 @@ class RunPool:
         self._answers_used = 0
         self.largest = 1  # target of any query so far
 
-    def add(self, place: int, k: int, target: int, limit: int, room: int) -> None:
+    def add(self, place: int, k: int, target: int, limit: int, room: int, most: int = 0) -> None:
         """Give a query a run; for the sizes see :class:`~topwatch.structures.standing.Design`."""
-        self._reserve(place + 1, room + 1, k)
+        self._reserve(place + 1, room + most + 1, k)
         r, a = self.runs, self.answers
         r.first[place], a.first[place] = self._used, self._answers_used
-        self._used += room + 1
+        self._used += room + most + 1
         self._answers_used += k
         r.room[place], r.limit[place], r.target[place] = room, limit, target
+        r.extra[place], r.most[place] = 0, most
         self.largest = max(self.largest, target)
         r.size[place] = r.top[place] = a.size[place] = 0
         r.bar[place], r.whole[place], r.oldest[place] = -np.inf, 1, FAR
@@ -54,6 +55,7 @@ class RunPool:
         r, a = self.runs, self.answers
         r.size[place] = r.top[place] = r.room[place] = r.target[place] = a.size[place] = a.stale[place] = 0
         r.bar[place], r.whole[place], r.oldest[place] = np.inf, 1, FAR
+        r.extra[place] = r.most[place] = 0
 
     def answer(self, place: int) -> tuple[Ints, np.ndarray, Ints]:
         """Return the slots, keys and ticks of the last reported answer, best first."""
@@ -78,18 +80,19 @@ class RunPool:
         grown = have if places <= have else max(places, 2 * have, 8)
         if grown == have and self._used + room <= r.key.size and self._answers_used + k <= a.key.size:
             return
-        kept = int((r.room + 1)[r.target > 0].sum())
+        sizes = r.room - r.extra + r.most + 1
+        kept = int(sizes[r.target > 0].sum())
         size = max(2 * (kept + room), r.key.size if kept + room <= r.key.size // 2 else 0)
         runs = self._new_runs(grown, size, r.banded, r.loose)
         answers = self._new_answers(grown, max(2 * (int(a.size.sum()) + kept + k), 64))
         self._used = self._answers_used = 0
         for place in np.flatnonzero(r.target > 0):
-            old, size, n = r.first[place], r.room[place] + 1, r.size[place]
+            old, size, n = r.first[place], sizes[place], r.size[place]
             for name in self._parts + (["beaten"] if r.banded else []):
                 getattr(runs, name)[self._used : self._used + n] = getattr(r, name)[old : old + n]
             runs.first[place] = self._used
             self._used += size
-        for name in ("room", "limit", "target", "size", "bar", "whole", "top", "oldest"):
+        for name in ("room", "limit", "target", "size", "bar", "whole", "top", "oldest", "extra", "most"):
             getattr(runs, name)[:have] = getattr(r, name)
         for place in np.flatnonzero(r.target > 0):
             old, n = a.first[place], a.size[place]
@@ -123,6 +126,8 @@ class RunPool:
             seq=ints(pool),
             slot=ints(0 if self._window.fifo else pool),
             beaten=ints(pool if banded else 0),
+            extra=ints(),
+            most=ints(),
             banded=banded,
             loose=loose,
         )

@@ -19,7 +19,7 @@ from topwatch.kernels.rows import Log, Rows, Step, with_room
 from topwatch.kernels.runs import Runs, cut
 from topwatch.kernels.scoring import Floats, Ints, Queries
 from topwatch.kernels.select import fill_by_scan
-from topwatch.kernels.walk import CELLS, FILLS, HITS, LISTED, SCORES
+from topwatch.kernels.walk import CELLS, FILLS, HITS, LISTED, MOVES, SCORES
 from topwatch.queries import Query
 from topwatch.structures.engine import Found, Window
 from topwatch.structures.grid import Grid, cells_per_axis, unindexed
@@ -28,6 +28,8 @@ from topwatch.structures.table import QueryTable
 
 LOOK = 8192  # rows after which lists are judged
 DEAR = 24  # scores by a list take so many times as long as by the loop over all queries
+MOVING = 20  # and a query's entry in a list as long as so many of them to move
+PATIENCE = 4  # windows before long lists are tried again, at first
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ class Design:
     per_axis : int or None
         Cells along each axis; by the number of rows when None.
     adaptive : bool
-        Lists that turn out to be long are given up for a while.
+        Lists that turn out to be long, or to move a lot, are given up for a while.
+    stretch : int
+        A run that starves again and again keeps up to so many times its target more.
     """
 
     sizes: Callable[[int], tuple[int, int, int]]
@@ -60,6 +64,7 @@ class Design:
     walked: bool
     per_axis: int | None = None
     adaptive: bool = False
+    stretch: int = 0
 
 
 class Standing:
@@ -91,9 +96,9 @@ class Standing:
         self._levelled = 0  # live rows when the lists were last made anew
         self._checked = 0  # tick when the bounds were last checked
         self._head = 0  # rows before it have expired
-        self._rest = 0  # tick until which there are no lists since they were long
-        self._patience = 1  # windows that this lasted the last time
-        self._told = np.zeros(2, np.int64)  # rows that lists were asked for, and scores computed for them
+        self._rest = 0  # tick until which there are no lists since they were dear
+        self._patience = PATIENCE  # windows that this lasts the next time
+        self._told = np.zeros(2, np.int64)  # rows that lists were asked for, and what that cost in scores
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Write a query into the tables; :meth:`start` gives it its first answer."""
@@ -102,7 +107,8 @@ class Standing:
         if self._expected:
             # More rows than the window holds are never in an answer: no room is made for them.
             k = self.table.arrays.k[place] = min(k, self._expected)
-        self.pool.add(place, k, *self._design.sizes(k))
+        target, limit, room = self._design.sizes(k)
+        self.pool.add(place, k, target, limit, room, self._design.stretch * target)
         return place
 
     def start(self, place: int, head: int, moment: int, at: int) -> Found:
@@ -145,13 +151,15 @@ class Standing:
         self._prepare(rows, step)
         index = self.grid.index if self.grid is not None else unindexed(self.table.places)
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
-        scores = int(self._counters[SCORES])
+        before = self._counters.copy()
         log, influence = drive(
             rows, self.table.arrays, self.pool.runs, self.pool.answers, index, step, log, self._counters
         )
         if self.grid is not None:
             self.grid.index = index._replace(influence=influence)
-            self._told += step.arrived.size, int(self._counters[SCORES]) - scores
+            done = self._counters - before
+            entries = int(influence.size.sum()) // max(1, len(self.table))
+            self._told += step.arrived.size, int(done[SCORES] + MOVING * entries * done[MOVES])
         self._head = int(step.heads[-1])
         return Found(log.what[: log.size[0]], log.key[: log.size[0]])
 
@@ -185,17 +193,17 @@ class Standing:
             self._levelled = before
 
     def _crowded(self, held: int) -> bool:
-        """Tell whether lists are long, or were a short time ago: then asking all queries in one loop is faster."""
+        """Tell whether lists are long or move a lot, or did a short time ago: asking all in one loop is faster then."""
         if not self._design.adaptive:
             return False
-        rows, scores = self._told.tolist()
+        rows, cost = self._told.tolist()
         if rows >= LOOK:
             self._told[:] = 0
-            if scores * DEAR > rows * len(self.table):
+            if cost * DEAR > rows * len(self.table):
                 self._rest = self.window.tick + self._patience * max(held, LOOK)
                 self._patience = min(64, 2 * self._patience)
             else:
-                self._patience = 1
+                self._patience = PATIENCE
         return self.window.tick < self._rest
 
     def _linked(self, arrived: Ints) -> Ints:

@@ -26,6 +26,7 @@ from topwatch.errors import QueryError
 from topwatch.structures.standing import Design
 
 DEVIATIONS = 3.5
+STRETCH = 3
 
 
 def design(
@@ -44,8 +45,16 @@ def design(
             return route == "lists" and live >= target
         return queries >= 24 and live >= 64 * target
 
-    adaptive = route == "auto"
-    return Design(sizes, banded=False, loose=True, lists=lists, walked=False, per_axis=cells, adaptive=adaptive)
+    return Design(
+        sizes,
+        banded=False,
+        loose=True,
+        lists=lists,
+        walked=False,
+        per_axis=cells,
+        adaptive=route == "auto",
+        stretch=STRETCH,
+    )
 
 
 def slack_for(k: int) -> int:
