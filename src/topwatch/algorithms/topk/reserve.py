@@ -5,14 +5,15 @@ is set at rank k + slack and then stands still, so an arrival below it costs not
 only appended, and an expiry matters only in the answer: then the best live row of the reserve moves up. When that has
 none left, one vectorised scan of the window sets a new bar; when it has grown by half, it is cut and the bar raised.
 Influence lists say which queries an arrival may concern; rows are not kept by cell at all, so that the grid costs
-nothing per row. Where rows and queries crowd in the same cells, lists are long: then all queries are asked in one
-loop.
+nothing per row. Where rows and queries crowd in the same cells lists are long, and where bars move all the time lists
+move too: then all queries are asked in one loop.
 
 How much slack: on a stream without drift the number of rows above a fixed bar wanders around k + s with a standard
 deviation of at most √(2 (k + s)) (the rows themselves, and the rank at which the bar was set, are both counts). With s
 = z² + z √(z² + 2k) it runs out only beyond z deviations; z = 3.5 makes that about once in 4,000 windows. On a stream
-that drifts downwards a scan of N rows is due after at least N s / (k + s) rows, so that a row never costs more than
-about 1 + k/s scores per query: never much worse than ``scan``.
+that drifts away from a query its best rows are the oldest, every expiry takes one, and a scan is due after s of them.
+So each time that a reserve runs out it is filled with as many rows again as the last time, up to four times as many in
+all; it gives up half of what it has beyond k + s whenever arrivals fill its room.
 
 Cost per arrival: O(d + C Q / cells) with C cells per region. Memory: O(N d + Q (C + k)).
 """
@@ -26,7 +27,7 @@ from topwatch.errors import QueryError
 from topwatch.structures.standing import Design
 
 DEVIATIONS = 3.5
-STRETCH = 3
+STRETCH = 3  # times k + slack that a reserve may have more
 
 
 def design(
