@@ -104,13 +104,19 @@ def take_stock(g: Course, c: Contenders) -> None:
 
 @leaf
 def exact_score(g: Course, b: Blocks, code: int, slot: int) -> int:
-    """Count the rows that a row dominates; older ones beside its cell learn that it is a later dominator (5.1, end)."""
+    """Count the rows that a row dominates."""
     put_slabs_in_order(g.lanes, code, g.walk)
-    if g.rules.later and not g.noted[slot]:
-        g.noted[slot] = True
-        note_beside(g.lanes, b, code, slot, g.now[HEAD] & g.rows.mask, g.rows.mask, g.walk)
     found, _ = count_beside(g.lanes, g.rows, b, code, slot, ZERO + FAR, -ZERO - FAR, g.walk)
     return found + count_behind(g.lanes, b, code, g.walk)
+
+
+@leaf
+def note(g: Course, b: Blocks, code: int, slot: int) -> None:
+    """Tell the older rows beside a row's cell, once, that it is a later dominator (TKDE 2011, 5.1, end)."""
+    if g.rules.later and not g.noted[slot]:
+        g.noted[slot] = True
+        put_slabs_in_order(g.lanes, code, g.walk)
+        note_beside(g.lanes, b, code, slot, g.now[HEAD] & g.rows.mask, g.rows.mask, g.walk)
 
 
 @leaf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from topwatch.kernels.blocks import BEGIN, FIRST, NO_BOUND, Blocks, needs, put, take_away, with_space
-from topwatch.kernels.compile import ZERO, inner, kernel, leaf, long
+from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf, long
 from topwatch.kernels.contenders import (
     GONE,
     MEMBERS,
@@ -38,6 +38,7 @@ from topwatch.kernels.course import (
     by_cell,
     exact_score,
     is_among,
+    note,
     sum_cells,
     take_stock,
 )
@@ -132,6 +133,7 @@ def admit(g: Course, b: Blocks, c: Contenders, slot: int, score: int) -> Contend
     """Make a row a contender, and elect anew."""
     c = with_seats(c, 1)
     join(g.lanes, c, g.codes[slot], slot, g.rows.seq[slot], score)
+    note(g, b, g.codes[slot], slot)
     elect(c, g.rules.k)
     take_stock(g, c)
     return c
@@ -149,11 +151,21 @@ def growth(g: Course, c: Contenders) -> int:
 
 
 @leaf
-def put_off(g: Course, b: Blocks, s: Contenders, slot: int, bound: int) -> tuple[bool, int]:
-    """Give a row whose event is due another one, by a bound of its score; False and the bound where that is too high.
+def put_off_from(g: Course, b: Blocks, s: Contenders, due: Ints, bounds: Ints, first: int, end: int) -> int:
+    """Put off the rows that are due, up to one that cannot be: returns its place, and writes what bounds it.
 
-    Nearly all rows are done with here; so this makes no arrays, and has no reference counts.
+    Nearly all rows are done with here, in a loop that makes no arrays and has no reference counts.
     """
+    for i in range(first, end):
+        done, bounds[i] = put_off(g, b, s, due[i], bounds[i])
+        if not done:
+            return i
+    return end
+
+
+@inlined
+def put_off(g: Course, b: Blocks, s: Contenders, slot: int, bound: int) -> tuple[bool, int]:
+    """Give a row whose event is due another one, by a bound of its score; False and the bound where that is too high."""
     g.now[EVENTS] += 1
     if g.now[BAR] < 0 or (g.rules.samples > 0 and is_among(g, s, slot)):
         return False, bound
@@ -236,10 +248,10 @@ def judge(
         for i in range(n):
             due[i] = slots[keys[i] % n]
             bounds[i] = -(keys[i] // n)
-    for i in range(n):
-        done, bound = put_off(g, b, s, due[i], bounds[i])
-        if not done:
-            c, s = examine(g, b, c, s, due[i], bound)
+    i = put_off_from(g, b, s, due, bounds, ZERO, n)
+    while i < n:
+        c, s = examine(g, b, c, s, due[i], bounds[i])
+        i = put_off_from(g, b, s, due, bounds, i + 1, n)
     if g.rules.samples > 0:
         # Rows that were put off by a mean and have been drawn since: their scores are known now, and draw no others.
         due, n = due_now(g, due)
@@ -269,6 +281,7 @@ def settle(g: Course, b: Blocks, c: Contenders, seeds: Ints, told: Ints, slots: 
         c = with_seats(c, 1)
         code = g.codes[seeds[i]]
         seat = join(g.lanes, c, code, seeds[i], g.rows.seq[seeds[i]], exact_score(g, b, code, seeds[i]))
+        note(g, b, code, seeds[i])
         if i < len(told):
             c.shown[seat] = 1
             c.told[seat] = told[i]

@@ -6,8 +6,11 @@ and the rows above a floor below the k-th score are collected on the way, so tha
 
 Cost per update: O(N d) comparisons. Memory per row: its values a second time, and a score.
 
+Up to four columns are compared in one loop that writes nothing but scores, at about the pace at which memory can be
+read; more columns take two loops.
+
 To begin over a full window, as after a restore, all rows are scored once over the grid that the other algorithms use:
-under a second for 100,000 rows of four columns, but minutes for millions.
+about 50 s for two million rows of four columns.
 """
 
 from __future__ import annotations

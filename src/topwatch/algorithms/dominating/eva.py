@@ -10,7 +10,7 @@ Errata. Fig. 5: without a reference row there is no bound (not one of -1); ``Rem
 the first event that is not due; a row pushed out of the answer needs an event again; an interval of 0 would be
 scheduled for ever, so it is at least 1. A reference row's bound is that of its event, score and time kept together.
 Ours: the clock counts single events, which makes Lemma 1 hold in all windows; when an answer expires and all rows are
-due, those with the highest bounds are counted first; a reference row that does not help is passed over, up to 2,048
+due, those with the highest bounds are counted first; a reference row that does not help is passed over, up to 32,768
 rows.
 
 Cost: when a row of the answer expires all N rows are due. Memory per row: an event, 36 B beside the grid.
