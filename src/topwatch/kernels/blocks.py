@@ -2,6 +2,9 @@
 
 A block that is full is compacted when its front is free, else it moves to one half as large again; blocks that are
 given up are used again. A row that expires is its cell's first, so that nothing is searched or moved for it.
+
+A place without a row has the code of a row that is not ranked. So who looks for rows behind a code can go through the
+blocks of many cells in one piece, without asking where each one's rows begin and end.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ def with_space(b: Blocks, more: int) -> Blocks:
         code[i] = b.code[i]
         slot[i] = b.slot[i]
         bound[i] = b.bound[i]
+    _empty(code, b.end[0], want)
     return Blocks(b.cell, b.count, code, slot, bound, b.free, b.end)
 
 
@@ -93,11 +97,13 @@ def _make_room(b: Blocks, cell: int) -> None:
     else:
         first = b.cell[cell, FIRST]
         start = first + b.cell[cell, BEGIN]
-        if b.cell[cell, BEGIN] > room_of(kind) >> 2:
+        if b.cell[cell, BEGIN] > room_of(kind) >> 3:
             _shift(b, first, start, size)
+            _empty(b.code, max(start, first + size), start + size)
         else:
             new = _take(b, kind + 1)
             _shift(b, new, start, size)
+            _empty(b.code, start, start + size)
             b.slot[first] = b.free[kind]
             b.free[kind] = first
             b.cell[cell, FIRST] = new
@@ -124,6 +130,12 @@ def _shift(b: Blocks, to: int, start: int, count: int) -> None:
 
 
 @inlined
+def _empty(code: Ints, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        code[i] = NOT_RANKED
+
+
+@inlined
 def find(b: Blocks, cell: int, slot: int) -> int:
     """Return the place of a row that is in a cell."""
     at = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
@@ -140,6 +152,7 @@ def take_away(b: Blocks, cell: int, slot: int) -> int:
     bound = b.bound[at]
     if at > start:
         _shift(b, start + 1, start, at - start)
+    b.code[start] = NOT_RANKED
     b.cell[cell, BEGIN] += 1
     b.cell[cell, SIZE] -= 1
     b.count[cell] -= 1

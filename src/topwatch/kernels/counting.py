@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.blocks import BEGIN, FIRST, SIZE, Blocks
+from topwatch.kernels.blocks import BEGIN, FIRST, KIND, SIZE, Blocks, room_of
 from topwatch.kernels.compile import ZERO, inlined, kernel, leaf, long
-from topwatch.kernels.lanes import GUARD, Lanes, beats, covers, surely
+from topwatch.kernels.lanes import GUARD, NOT_RANKED, Lanes, beats, covers, surely
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Ints
 
 COUNTED, COMPARED = range(2)  # of the counters: scores counted, comparisons of rows
+PIECE = 64  # rows looked at together
 
 
 class Walk(NamedTuple):
@@ -33,15 +34,21 @@ class Walk(NamedTuple):
 def suffix_sums(lanes: Lanes, sums: np.ndarray) -> None:
     """Turn counts by cell (int32) into counts of cells not before each cell, in place."""
     total = len(sums)
-    for j in range(len(lanes.place)):
+    line = 1 << lanes.bits[0]
+    for first in range(0, total, line):
+        more = np.int32(0)
+        for at in range(first + line - 1, first - 1, -1):
+            more = np.int32(more + sums[at])
+            sums[at] = more
+    for j in range(1, len(lanes.place)):
         stride = 1 << lanes.place[j]
         span = stride << lanes.bits[j]
         for first in range(0, total, span):
             for at in range(first + span - 2 * stride, first - 1, -stride):
                 to = sums[at : at + stride]
-                more = sums[at + stride : at + 2 * stride]
+                more_of = sums[at + stride : at + 2 * stride]
                 for i in range(len(to)):
-                    to[i] = np.int32(to[i] + more[i])
+                    to[i] = np.int32(to[i] + more_of[i])
 
 
 @inlined
@@ -140,11 +147,10 @@ def count_beside(
         more = _begin_slab(lanes, code, slab, walk)
         while more:
             first = _cell_at(lanes, walk)
-            for cell in range(first, first + walk.most[0] - walk.least[0] + 1):
-                if b.count[cell] > 0:
-                    mine, not_mine = _count_in(lanes, rows, b, cell, code, sure, slot, walk)
-                    found += mine
-                    most -= not_mine
+            mine, held = _count_line(lanes, rows, b, first, first + walk.most[0] - walk.least[0], code, sure, slot)
+            walk.counters[COMPARED] += held
+            found += mine
+            most -= held - mine
             if most < enough:
                 return found, most
             more = _advance(walk, 1, d - 1)
@@ -202,32 +208,55 @@ def _note_in(b: Blocks, cell: int, code: int, sure: int, guard: int, head: int, 
 
 
 @inlined
-def _count_in(
-    lanes: Lanes, rows: Rows, b: Blocks, cell: int, code: int, sure: int, slot: int, walk: Walk
+def _count_line(
+    lanes: Lanes, rows: Rows, b: Blocks, first: int, last: int, code: int, sure: int, slot: int
 ) -> tuple[int, int]:
-    """Count the rows of a cell that a row dominates, and those that it does not."""
-    start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
-    size = b.cell[cell, SIZE]
-    walk.counters[COMPARED] += size
-    found = _count_among(lanes, rows, b.code[start : start + size], b.slot[start : start + size], code, sure, slot)
-    return found, size - found
+    """Count the rows that a row dominates in cells that follow each other, and all their rows.
+
+    Blocks that follow each other in memory, as nearly all do, are gone through as one.
+    """
+    found = ZERO
+    held = ZERO
+    start = ZERO
+    stop = ZERO  # behind the last row
+    end = ZERO  # of the block
+    for cell in range(first, last + 1):
+        size = b.cell[cell, SIZE]
+        if size == 0:
+            continue
+        here = b.cell[cell, FIRST]
+        if here != end:
+            found += _count_among(lanes, rows, b.code[start:stop], b.slot[start:stop], code, sure, slot)
+            start = long(here + b.cell[cell, BEGIN])
+        stop = long(here + b.cell[cell, BEGIN] + size)
+        end = here + room_of(b.cell[cell, KIND])
+        held += size
+    found += _count_among(lanes, rows, b.code[start:stop], b.slot[start:stop], code, sure, slot)
+    return found, held
 
 
 @inlined
 def _count_among(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int, sure: int, slot: int) -> int:
-    """Count the rows that a row dominates, of some that are given by their codes and slots."""
+    """Count the rows that a row dominates, of some that are given by their codes and slots.
+
+    At a place without a row the guards turn around, and it is at least nothing.
+    """
     guard = lanes.masks[GUARD]
-    maybe = ZERO
-    certain = ZERO
-    for i in range(len(codes)):
-        maybe += int(((codes[i] | guard) - code) & guard == guard)
-        certain += int(((codes[i] | guard) - sure) & guard == guard)
-    if maybe != certain:
-        certain += _decide(lanes, rows, codes, slots, code, sure, slot)
-    if sure == code:
-        for i in range(len(codes)):
-            certain -= int(codes[i] == code)
-    return certain
+    found = ZERO
+    for first in range(0, len(codes), PIECE):
+        part = codes[first : min(len(codes), first + PIECE)]
+        maybe = ZERO
+        certain = ZERO
+        for i in range(len(part)):
+            maybe += int(((part[i] ^ guard) - code) & guard == guard)
+            certain += int(((part[i] ^ guard) - sure) & guard == guard)
+        if maybe != certain:
+            certain += _decide(lanes, rows, part, slots[first : first + len(part)], code, sure, slot)
+        if sure == code:
+            for i in range(len(part)):
+                certain -= int(part[i] == code)
+        found += certain
+    return found
 
 
 @leaf
@@ -236,7 +265,7 @@ def _decide(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int,
     guard = lanes.masks[GUARD]
     found = ZERO
     for i in range(len(codes)):
-        if covers(codes[i], code, guard) and not covers(codes[i], sure, guard):
+        if covers(codes[i], code, guard) and not covers(codes[i], sure, guard) and codes[i] != NOT_RANKED:
             found += int(beats(lanes, rows, slot, code, long(slots[i]), codes[i]))
     return found
 

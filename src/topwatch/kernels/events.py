@@ -165,7 +165,7 @@ def put_off_from(g: Course, b: Blocks, s: Contenders, due: Ints, bounds: Ints, f
 
 @inlined
 def put_off(g: Course, b: Blocks, s: Contenders, slot: int, bound: int) -> tuple[bool, int]:
-    """Give a row whose event is due another one, by a bound of its score; False and the bound where that is too high."""
+    """Give a row that is due another event, by a bound of its score; False and the bound where that is too high."""
     g.now[EVENTS] += 1
     if g.now[BAR] < 0 or (g.rules.samples > 0 and is_among(g, s, slot)):
         return False, bound

@@ -17,7 +17,7 @@ from topwatch.kernels.blocks import (
     take_away,
     with_space,
 )
-from topwatch.kernels.compile import ZERO, inlined, inner, kernel, long
+from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf, long
 from topwatch.kernels.contenders import (
     GONE,
     MEMBERS,
@@ -38,6 +38,7 @@ from topwatch.kernels.ground import (
     CAME,
     LEVEL,
     LIVE,
+    NEAR,
     NEVER,
     PIVOT_LEVEL,
     PIVOTS,
@@ -45,6 +46,7 @@ from topwatch.kernels.ground import (
     SURVEYS,
     WENT,
     Ground,
+    balance,
     begin_epoch,
     choose_pivots,
     clear,
@@ -56,6 +58,8 @@ from topwatch.kernels.rows import Log, Step
 from topwatch.kernels.scoring import Ints
 
 ON, ANEW, AGAIN = range(3)  # how a drive begins: it goes on, from rows alone, in a new grid
+NOTHING, ROOM, EPOCH, ANSWER = range(4)  # what is needed to go on: seats or places, another epoch, another answer
+JUDGED, ARRIVED, EXPIRED = range(3)  # of the way through a step: what has been taken of it
 
 
 @inlined
@@ -110,10 +114,12 @@ def trim(g: Ground, b: Blocks, c: Contenders) -> None:
     reach, _, _ = standing(c, f.now[LEVEL])
     if reach > f.k + 2 * f.slack:
         f.now[LEVEL] = ranked_score(c, f.k + f.slack)
-    epoch = len(f.came)
+        reach, _, _ = standing(c, f.now[LEVEL])
+    balance(g, c.size[ROWS] - reach)
+    far = f.now[NEAR] + max(2 * len(f.came), f.now[NEAR] >> 2)
     kept = ZERO
     for i in range(c.size[ROWS]):
-        if c.score[i] + 4 * epoch < f.now[LEVEL] and c.member[i] + c.shown[i] == 0:
+        if c.score[i] + far < f.now[LEVEL] and c.member[i] + c.shown[i] == 0:
             cell = cell_of(g.lanes, c.code[i])
             b.bound[find(b, cell, c.slot[i])] = c.score[i] - f.drift[cell]
         else:
@@ -230,6 +236,40 @@ def settle_again(g: Ground, b: Blocks, c: Contenders) -> Contenders:
     return survey(g, b, c)
 
 
+@leaf
+def go_on(g: Ground, b: Blocks, c: Contenders, step: Step, way: Ints) -> int:
+    """Take events and judgements up to one that needs more than the arrays at hand; returns what it needs.
+
+    Nearly all are done with here, in a loop that makes no arrays and has no reference counts.
+    """
+    f = g.floor
+    while True:
+        j = way[JUDGED]
+        last = j == len(step.at)
+        for r in range(way[ARRIVED], len(step.arrived) if last else step.arrivals[j]):
+            code = g.codes[step.arrived[r]]
+            if code != NOT_RANKED:
+                cell = cell_of(g.lanes, code)
+                if c.size[ROWS] == len(c.code) or b.end[0] + needs(b, cell) > len(b.code):
+                    return ROOM
+                arrive(g, b, c, code, cell, step.arrived[r])
+            way[ARRIVED] = r + 1
+            if f.now[CAME] == len(f.came):
+                return EPOCH
+        if last:
+            return NOTHING
+        for e in range(way[EXPIRED], step.heads[j + 1] if g.rows.fifo else step.expiries[j]):
+            expire(g, b, c, e & g.rows.mask if g.rows.fifo else step.expired[e])
+            way[EXPIRED] = e + 1
+            if f.now[WENT] == len(f.went):
+                return EPOCH
+        reach, worst, best = standing(c, f.now[LEVEL])
+        if reach < min(f.k, f.now[LIVE]) or c.size[GONE] > 0 or not settled(c, f.k, worst, best):
+            return ANSWER
+        note_scores(c)
+        way[JUDGED] = j + 1
+
+
 @kernel
 def drive_floor(
     g: Ground, b: Blocks, c: Contenders, seeds: Ints, told: Ints, begin: int, step: Step, query: int, log: Log
@@ -240,34 +280,23 @@ def drive_floor(
     elif begin == AGAIN:
         c = settle_again(g, b, c)
     f = g.floor
-    i = ZERO
-    for j in range(len(step.at) + 1):
-        last = j == len(step.at)
-        for r in range(i, len(step.arrived) if last else step.arrivals[j]):
-            code = g.codes[step.arrived[r]]
-            if code != NOT_RANKED:
-                cell = cell_of(g.lanes, code)
-                if needs(b, cell) > 0:
-                    b = with_space(b, needs(b, cell))
-                if c.size[ROWS] == len(c.code):
-                    c = with_seats(c, 1)
-                arrive(g, b, c, code, cell, step.arrived[r])
-                if f.now[CAME] == len(f.came):
-                    c = next_epoch(g, b, c)
-        if last:
-            break
-        i = step.arrivals[j]
-        first = step.heads[j] if g.rows.fifo else (step.expiries[j - 1] if j > 0 else ZERO)
-        for e in range(first, step.heads[j + 1] if g.rows.fifo else step.expiries[j]):
-            expire(g, b, c, e & g.rows.mask if g.rows.fifo else step.expired[e])
-            if f.now[WENT] == len(f.went):
-                c = next_epoch(g, b, c)
-        reach, worst, best = standing(c, f.now[LEVEL])
-        if reach < f.k and reach < f.now[LIVE]:
-            c = refill(g, b, c)
-            _, worst, best = standing(c, f.now[LEVEL])
-        if c.size[GONE] > 0 or not settled(c, f.k, worst, best):
+    way = np.zeros(3, np.int64)
+    if g.rows.fifo and len(step.heads) > 0:
+        way[EXPIRED] = step.heads[0]
+    while True:
+        want = go_on(g, b, c, step, way)
+        if want == NOTHING:
+            return b, c, log
+        if want == ROOM:
+            c = with_seats(c, 1)
+            b = with_space(b, needs(b, cell_of(g.lanes, g.codes[step.arrived[way[ARRIVED]]])))
+        elif want == EPOCH:
+            c = next_epoch(g, b, c)
+        else:
+            reach, _, _ = standing(c, f.now[LEVEL])
+            if reach < min(f.k, f.now[LIVE]):
+                c = refill(g, b, c)
             elect(c, f.k)
-            log = report(g.rows, c, step.at[j], query, log)
-        note_scores(c)
-    return b, c, log
+            log = report(g.rows, c, step.at[way[JUDGED]], query, log)
+            note_scores(c)
+            way[JUDGED] += 1

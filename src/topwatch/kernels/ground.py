@@ -14,16 +14,18 @@ import numpy as np
 from topwatch.kernels.blocks import BEGIN, CONTENDS, FIRST, NO_BOUND, SIZE, Blocks
 from topwatch.kernels.compile import ZERO, inner, kernel, leaf, long
 from topwatch.kernels.contenders import Contenders, join
-from topwatch.kernels.counting import Walk, behind, count_beside, put_slabs_in_order, suffix_sums
+from topwatch.kernels.counting import COMPARED, Walk, behind, count_beside, put_slabs_in_order, suffix_sums
 from topwatch.kernels.lanes import GUARD, Lanes, cell_of, covers, strictly_within, surely, within
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Ints
 
 NEVER = -(2**40)  # a floor that every row reaches
-REST = 16  # epochs' worth of arrivals: how far below the floor a bound is counted down, so that it holds for a while
+REST = 64  # epochs' worth of arrivals: how far below the floor a bound is counted down, so that it holds for a while
+DEAREST = 4  # comparisons that cost as much as following a contender through one arrival and one expiry
 
-# Of Floor.now: the floor, arrivals and expiries of this epoch, pivots, least bound of a pivot, ranked rows, surveys.
-LEVEL, CAME, WENT, PIVOTS, PIVOT_LEVEL, LIVE, SURVEYS, REFILLS = range(8)
+# Of Floor.now: the floor, arrivals and expiries of this epoch, pivots, least bound of a pivot, ranked rows, surveys,
+# refills, how far below the floor scores are followed, comparisons until this epoch.
+LEVEL, CAME, WENT, PIVOTS, PIVOT_LEVEL, LIVE, SURVEYS, REFILLS, NEAR, SPENT = range(10)
 
 
 class Floor(NamedTuple):
@@ -146,7 +148,7 @@ def place_row(g: Ground, b: Blocks, c: Contenders, at: int, cell: int) -> None:
     if bound == NO_BOUND:
         limit = f.now[LEVEL] - REST * epoch
         score, bound = measure(g, b, code, long(b.slot[at]), limit)
-        if bound + epoch >= f.now[LEVEL]:
+        if bound + max(epoch, f.now[NEAR]) >= f.now[LEVEL]:
             slot = long(b.slot[at])
             join(g.lanes, c, code, slot, g.rows.seq[slot], score)
             b.bound[at] = CONTENDS
@@ -169,17 +171,34 @@ def begin_epoch(g: Ground, b: Blocks) -> None:
         f.arrived[cell] += f.sums[cell]
         f.sums[cell] = b.count[cell]
     suffix_sums(g.lanes, f.sums)
-    for cell in range(len(f.sums)):
-        whole = True
-        for j in range(len(g.lanes.place)):
+    line = 1 << g.lanes.bits[0]
+    for first in range(0, len(f.sums), line):
+        some = True
+        for j in range(1, len(g.lanes.place)):
             last = (1 << g.lanes.bits[j]) - 1
-            whole &= (cell >> g.lanes.place[j]) & last != last
-        if whole:
-            f.drift[cell] -= f.arrived[cell + step] - f.sums[cell + step]
+            some &= (first >> g.lanes.place[j]) & last != last
+        if some:
+            drift = f.drift[first : first + line - 1]
+            were = f.arrived[first + step : first + step + len(drift)]
+            are = f.sums[first + step : first + step + len(drift)]
+            for i in range(len(drift)):
+                drift[i] = np.int32(drift[i] - np.int32(were[i] - are[i]))
     for cell in range(len(f.sums)):
         f.arrived[cell] = 0
     f.now[CAME] = 0
     f.now[WENT] = 0
+
+
+@leaf
+def balance(g: Ground, below: int) -> None:
+    """Follow scores further below the floor where counting rows again costs more than that, given how many are."""
+    f = g.floor
+    epoch = len(f.came)
+    spent = g.walk.counters[COMPARED] - f.now[SPENT]
+    f.now[SPENT] += spent
+    near = f.now[NEAR]
+    near += near >> 2 if spent > DEAREST * below * epoch else -(near >> 3)
+    f.now[NEAR] = min(max(near, 2 * epoch), REST * epoch // 2)
 
 
 @leaf

@@ -28,7 +28,7 @@ class Lanes(NamedTuple):
     where: Ints  # columns of the ranges
     low: Floats
     high: Floats
-    bound: Floats  # (columns, bounds), rising; places behind the last are infinite
+    bound: Floats  # (columns, a power of two less one), rising; places behind the last are infinite
     bounds: Ints  # how many there are
     single: Ints  # (columns, bounds + 1): 1 for a level with one value
     shift: Ints  # where the lane begins
@@ -69,15 +69,14 @@ def encode(lanes: Lanes, rows: Rows, slot: int) -> int:
         x = rows.columns[lanes.column[j], slot] * lanes.sign[j]
         if x != x:
             return NOT_RANKED
+        # Their number, with one more, is a power of two: the search has no branch that could be foreseen wrongly.
         bound = lanes.bound[j]
-        first = 0
-        left = lanes.bounds[j]
-        while left > 0:
-            half = left >> 1
-            below = bound[first + half] < x
-            first = first + half + 1 if below else first
-            left = left - half - 1 if below else half
-        code |= first << lanes.shift[j]
+        level = 0
+        half = (len(bound) + 1) >> 1
+        while half > 0:
+            level += half * int(bound[level + half - 1] < x)
+            half >>= 1
+        code |= level << lanes.shift[j]
     return code
 
 

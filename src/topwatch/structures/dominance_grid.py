@@ -104,8 +104,10 @@ class DominanceGrid:
         axes = []
         for column, sign in zip(self._column, self._sign, strict=True):
             values = self._window.columns[column, sample] * sign
-            axes.append(level_bounds(values[~np.isnan(values)], (1 << most) - 1))
-        bound = np.full((d, max(1, *(axis.size for axis in axes))), np.inf)
+            # One level less than the lane could hold: the next level after a row's is never too large for it.
+            axes.append(level_bounds(values[~np.isnan(values)], max(0, (1 << most) - 2)))
+        longest = max(1, *(axis.size for axis in axes))
+        bound = np.full((d, (1 << longest.bit_length()) - 1), np.inf)
         for j, axis in enumerate(axes):
             bound[j, : axis.size] = axis
         bounds = np.array([axis.size for axis in axes])
@@ -148,6 +150,7 @@ class DominanceGrid:
             assert np.array_equal(self.codes[slots], b.code[first + begin : first + begin + size])
             assert np.all(np.diff(self._window.seq[slots]) > 0)
             seen.append(slots)
+        assert np.count_nonzero(b.code != NOT_RANKED) == sum(slots.size for slots in seen)
         if seen:
             assert np.array_equal(np.sort(np.concatenate(seen)), np.sort(rows[self.codes[rows] != NOT_RANKED]))
 
@@ -188,7 +191,7 @@ def empty_blocks(cells: int, places: int = 64) -> Blocks:
     return Blocks(
         cell,
         np.zeros(cells, np.int32),
-        np.zeros(places, np.int64),
+        np.full(places, NOT_RANKED),
         np.zeros(places, np.int32),
         np.zeros(places, np.int32),
         np.full(KINDS, -1),
