@@ -40,9 +40,9 @@ def promising(grid: DominanceGrid, slots: Ints, count: int) -> Ints:
     lanes, codes = grid.lanes, grid.codes[slots]
     width = 64 // lanes.shift.size
     guess = np.zeros(slots.size)
-    for shift, bounds in zip(lanes.shift.tolist(), lanes.bounds.tolist(), strict=True):
+    for shift, share in zip(lanes.shift.tolist(), grid.shares, strict=True):
         levels = (codes >> shift) & ((1 << (width - 1)) - 1)
-        guess += np.log1p(-levels / (bounds + 1.0))
+        guess += np.log1p(-np.minimum(share, 1.0 - 1e-9))[levels]
     return slots[np.argpartition(-guess, count)[:count]]
 
 

@@ -1,7 +1,9 @@
 """The grid of a query that counts dominated rows: levels learnt from the rows, and the rows by cell.
 
-Levels are quantiles of each preferred column, so that scale and shape do not matter. A value that takes up more than a
-level has one of its own, where equal levels are equal values: columns of few values cost no comparison of values.
+Levels are quantiles of each preferred column, so that scale and shape do not matter. Half of them part all rows evenly,
+the other half those that are good in all columns at once: scores are counted of rows near the answer, and the finer
+cells are there, the fewer rows lie beside them. A value that takes up more than a level has one of its own, where equal
+levels are equal values: columns of few values cost no comparison of values.
 """
 
 from __future__ import annotations
@@ -43,12 +45,14 @@ class DominanceGrid:
     ) -> None:
         self._window = window
         self._per_axis = per_axis
+        self._k = query.k
         self._column: Ints = np.array([column_of[name] for name in query.prefer])
         self._sign: Floats = np.array([1.0 if better == "min" else -1.0 for better in query.prefer.values()])
         self._where: Ints = np.array([column_of[name] for name in query.where], dtype=np.int64)
         ranges = np.array(list(query.where.values()), dtype=np.float64).reshape(-1, 2)
         self._low, self._high = ranges[:, 0].copy(), ranges[:, 1].copy()
         self.codes: Ints = np.full(window.capacity, NOT_RANKED)
+        self.shares: list[Floats] = []  # by column: the share of all rows that is before each level
         self.lanes = self._learn(np.empty(0, np.int64), 1)
         self.blocks = empty_blocks(1)
         self.learnt = 0  # rows that the levels were learnt from
@@ -101,11 +105,15 @@ class DominanceGrid:
         width = 64 // d
         most = min(width - 1, LEVEL_BITS)
         sample = slots[:: max(1, slots.size // SAMPLE)]
-        axes = []
-        for column, sign in zip(self._column, self._sign, strict=True):
-            values = self._window.columns[column, sample] * sign
-            # One level less than the lane could hold: the next level after a row's is never too large for it.
-            axes.append(level_bounds(values[~np.isnan(values)], max(0, (1 << most) - 2)))
+        values = self._window.columns[np.ix_(self._column, sample)] * self._sign[:, None]
+        values = values[:, ~np.isnan(values).any(axis=0)]
+        best = good_in_all(values, max(64, 4 * values.shape[1] * self._k // max(1, expected)))
+        # One level less than the lane could hold: the next level after a row's is never too large for it.
+        axes = [level_bounds(column, max(0, (1 << most) - 2), column[best]) for column in values]
+        self.shares = [
+            np.append(0.0, np.searchsorted(np.sort(column), axis, side="right") / max(1, column.size))
+            for column, axis in zip(values, axes, strict=True)
+        ]
         longest = max(1, *(axis.size for axis in axes))
         bound = np.full((d, (1 << longest.bit_length()) - 1), np.inf)
         for j, axis in enumerate(axes):
@@ -155,22 +163,41 @@ class DominanceGrid:
             assert np.array_equal(np.sort(np.concatenate(seen)), np.sort(rows[self.codes[rows] != NOT_RANKED]))
 
 
-def level_bounds(values: Floats, most: int) -> Floats:
-    """Return at most ``most`` rising bounds between levels that hold about as many of the values each.
+def good_in_all(values: Floats, count: int) -> Ints:
+    """Return about so many rows (columns apart, smaller is better) that few others precede in each column."""
+    rows = values.shape[1]
+    if rows <= count:
+        return np.arange(rows)
+    guess = sum(np.log1p(-np.searchsorted(np.sort(column), column) / rows) for column in values)
+    return np.argpartition(-np.asarray(guess), count)[:count]
 
-    >>> level_bounds(np.array([1.0, 2.0, 3.0, 4.0]), 3)
+
+def level_bounds(values: Floats, most: int, best: Floats) -> Floats:
+    """Return at most ``most`` rising bounds between levels; half of them are spent where some of the values lie.
+
+    >>> level_bounds(np.array([1.0, 2.0, 3.0, 4.0]), 3, np.array([1.0]))
     array([1., 2., 3.])
     """
-    if values.size == 0:
+    if values.size == 0 or most == 0:
         return np.empty(0)
     values = np.sort(values)
-    picks = values[(np.arange(1, most + 1) * values.size - 1) // (most + 1)] if most < values.size else values
+    picks = values[_places(np.searchsorted(values, np.sort(best)), values.size, most)] if most < values.size else values
     bounds, times = np.unique(picks, return_counts=True)
     crowded = bounds[times > 1]
     bounds = np.unique(np.concatenate([bounds, np.nextafter(crowded, -np.inf)]))
     while bounds.size > most:  # values that have levels of their own take two bounds
         bounds = bounds[np.arange(bounds.size) % 2 == 1] if bounds.size > 2 * most else bounds[:most]
     return bounds
+
+
+def _places(best: Ints, size: int, count: int) -> Ints:
+    """Return so many rising places below ``size``, half of them spread evenly and half like the places ``best``."""
+    there = np.arange(1, size + 1) / size
+    among = np.interp(np.arange(size), best + np.arange(best.size) * 1e-9, (np.arange(best.size) + 0.5) / best.size)
+    places = np.searchsorted(there + among, np.arange(1, count + 1) * (there[-1] + among[-1]) / (count + 1))
+    order = np.arange(count)
+    places = np.maximum.accumulate(places - order) + order  # each one once
+    return np.minimum(places, size - count + order)
 
 
 def single_levels(bound: Floats, bounds: Ints) -> Ints:
