@@ -51,6 +51,27 @@ def suffix_sums(lanes: Lanes, sums: np.ndarray) -> None:
                     to[i] = np.int32(to[i] + more_of[i])
 
 
+@leaf
+def prefix_sums(lanes: Lanes, sums: np.ndarray) -> None:
+    """Turn counts by cell (int32) into counts of cells not behind each cell in any column, in place."""
+    total = len(sums)
+    line = 1 << lanes.bits[0]
+    for first in range(0, total, line):
+        more = np.int32(0)
+        for at in range(first, first + line):
+            more = np.int32(more + sums[at])
+            sums[at] = more
+    for j in range(1, len(lanes.place)):
+        stride = 1 << lanes.place[j]
+        span = stride << lanes.bits[j]
+        for first in range(0, total, span):
+            for at in range(first + stride, first + span, stride):
+                to = sums[at : at + stride]
+                more_of = sums[at - stride : at]
+                for i in range(len(to)):
+                    to[i] = np.int32(to[i] + more_of[i])
+
+
 @inlined
 def coordinate(lanes: Lanes, j: int, code: int) -> int:
     """Return the coordinate of a code's cell along a column."""

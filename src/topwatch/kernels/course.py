@@ -10,10 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.blocks import Blocks
-from topwatch.kernels.compile import ZERO, inner, leaf
+from topwatch.kernels.blocks import Blocks, find
+from topwatch.kernels.compile import ZERO, inlined, inner, leaf
 from topwatch.kernels.contenders import ROWS, Contenders, seat_of
-from topwatch.kernels.counting import Walk, count_behind, count_beside, note_beside, put_slabs_in_order, suffix_sums
+from topwatch.kernels.counting import (
+    Walk,
+    count_behind,
+    count_beside,
+    note_beside,
+    prefix_sums,
+    put_slabs_in_order,
+    suffix_sums,
+)
 from topwatch.kernels.lanes import COORDINATES, STEP, Lanes, cell_of
 from topwatch.kernels.queue import Queue
 from topwatch.kernels.rows import Rows
@@ -23,11 +31,12 @@ FAR = 2**60
 
 # Of Course.now: moments, arrivals, first and last ordinal, k-th score, first expiry of a member, interval of
 # candidates, arrivals when the suffix counts were made, and counters: events, kept obsolete ones, evicted ones,
-# exclusions; the moment of the last judgement, the last random number, the best score, and what estimates there were.
+# exclusions; the moment of the last judgement, the last random number, the best score, what estimates there were, and
+# how many recent arrivals there are.
 (
     CLOCK, ARRIVALS, HEAD, END, BAR, FIRST_GONE, NEAR, SUMMED, EVENTS, OBSOLETES, EVICTED, EXCLUDED, LAST, DRAWN, TOP,
-    ESTIMATES,
-) = range(16)  # fmt: skip
+    ESTIMATES, RECENT,
+) = range(17)  # fmt: skip
 
 
 # Of Course.board, by member: the least code of the rows that may have counted it as a later dominator (those of cells
@@ -55,10 +64,11 @@ class Course(NamedTuple):
     lanes: Lanes
     codes: Ints  # by slot
     queue: Queue
-    passed: np.ndarray  # by cell, int32: rows that have arrived in cells before it in every column
+    passed: np.ndarray  # by cell, int32: rows that have arrived in cells before it in every column, but for recent ones
+    coming: np.ndarray  # by cell, int32: recent arrivals in it
+    recent: Ints  # slots of the recent arrivals
     noted: np.ndarray  # by slot, bool: rows that were counted as later dominators in the cells beside their own too
     sums: np.ndarray  # by cell, int32: suffix counts
-    reach: Ints  # by column: the last coordinate of cells whose rows are looked at
     now: Ints
     walk: Walk
     offset: Ints  # room for the search of reference rows
@@ -117,6 +127,43 @@ def note(g: Course, b: Blocks, code: int, slot: int) -> None:
         g.noted[slot] = True
         put_slabs_in_order(g.lanes, code, g.walk)
         note_beside(g.lanes, b, code, slot, g.now[HEAD] & g.rows.mask, g.rows.mask, g.walk)
+
+
+@leaf
+def pass_by(g: Course, b: Blocks) -> None:
+    """Count the recent arrivals in all cells behind their own (TKDE 2011, 5.1), for all rows that were there before.
+
+    All at once, which costs a fraction of one by one. For rows that came among them it is as if they had come last:
+    their later dominators are fewer than they might be, which is safe.
+    """
+    prefix_sums(g.lanes, g.coming)
+    step = ZERO
+    for j in range(len(g.lanes.place)):
+        step += 1 << g.lanes.place[j]
+    line = 1 << g.lanes.bits[0]
+    for first in range(0, len(g.passed), line):
+        if is_behind(g.lanes, first + 1):
+            passed = g.passed[first + 1 : first + line]
+            more = g.coming[first + 1 - step : first + 1 - step + len(passed)]
+            for i in range(len(passed)):
+                passed[i] = np.int32(passed[i] + more[i])
+    for i in range(g.now[RECENT]):
+        slot = g.recent[i]
+        cell = cell_of(g.lanes, g.codes[slot])
+        if g.now[HEAD] <= g.rows.seq[slot] <= g.now[END] and is_behind(g.lanes, cell):
+            b.bound[find(b, cell, slot)] += g.coming[cell - step]
+    for cell in range(len(g.coming)):
+        g.coming[cell] = 0
+    g.now[RECENT] = 0
+
+
+@inlined
+def is_behind(lanes: Lanes, cell: int) -> bool:
+    """Tell whether there are cells before a cell in every column."""
+    some = True
+    for j in range(len(lanes.place)):
+        some &= (cell >> lanes.place[j]) & ((1 << lanes.bits[j]) - 1) > 0
+    return some
 
 
 @leaf

@@ -23,7 +23,6 @@ from topwatch.kernels.contenders import (
     standing,
     with_seats,
 )
-from topwatch.kernels.counting import coordinate
 from topwatch.kernels.course import (
     ARRIVALS,
     BAR,
@@ -33,16 +32,17 @@ from topwatch.kernels.course import (
     HEAD,
     LAST,
     NEAR,
+    RECENT,
     SUMMED,
     Course,
     by_cell,
     exact_score,
     is_among,
     note,
+    pass_by,
     sum_cells,
     take_stock,
 )
-from topwatch.kernels.exclusion import look_no_further
 from topwatch.kernels.intervals import bound_of, schedule
 from topwatch.kernels.lanes import NOT_RANKED, cell_of
 from topwatch.kernels.queue import collect, dequeue, enqueue
@@ -60,50 +60,34 @@ def arrive(g: Course, b: Blocks, c: Contenders, s: Contenders, code: int, cell: 
     if g.rules.samples > 0:
         bump(g.lanes, g.rows, s, code, slot, 1)
     if g.rules.later:
-        _pass_by(g, code)
+        _expect(g, b, cell, slot)
     g.noted[slot] = False
     g.queue.score[slot] = NO_BOUND
     enqueue(g.queue, slot, g.now[CLOCK])
 
 
 @leaf
-def _pass_by(g: Course, code: int) -> None:
-    """Count an arrival in all cells behind its own whose rows are looked at."""
-    w = g.walk
-    d = len(g.lanes.place)
-    for j in range(d):
-        w.least[j] = coordinate(g.lanes, j, code) + 1
-        w.most[j] = g.reach[j]
-        w.at[j] = w.least[j]
-        if w.least[j] > w.most[j]:
-            return
-    while True:
-        cell = 0
-        for j in range(d):
-            cell |= w.at[j] << g.lanes.place[j]
-        line = g.passed[cell : cell + w.most[0] - w.least[0] + 1]
-        for i in range(len(line)):
-            line[i] = np.int32(line[i] + np.int32(1))
-        j = 1
-        while j < d and w.at[j] == w.most[j]:
-            w.at[j] = w.least[j]
-            j += 1
-        if j >= d:
-            return
-        w.at[j] += 1
+def _expect(g: Course, b: Blocks, cell: int, slot: int) -> None:
+    """Note an arrival that the cells behind its own are yet to be told of; when there are enough, tell of all."""
+    g.coming[cell] += 1
+    g.recent[g.now[RECENT]] = slot
+    g.now[RECENT] += 1
+    if g.now[RECENT] == len(g.recent):
+        pass_by(g, b)
 
 
 @inner
-def _pass_all_by(g: Course, b: Blocks, slots: Ints) -> None:
-    """Count the arrivals of rows that are in their cells, oldest first there as in ``slots``."""
+def _expect_all(g: Course, b: Blocks, slots: Ints) -> None:
+    """Note the arrivals of rows that are in their cells, oldest first there as in ``slots``."""
     seen = np.zeros(len(b.count), np.int32)
+    g.now[END] = g.rows.seq[slots[len(slots) - 1]]
     for i in range(len(slots)):
         code = g.codes[slots[i]]
         if code != NOT_RANKED:
             cell = cell_of(g.lanes, code)
             b.bound[b.cell[cell, FIRST] + b.cell[cell, BEGIN] + seen[cell]] = g.passed[cell]
             seen[cell] += 1
-            _pass_by(g, code)
+            _expect(g, b, cell, slots[i])
 
 
 @leaf
@@ -274,7 +258,7 @@ def settle(g: Course, b: Blocks, c: Contenders, seeds: Ints, told: Ints, slots: 
     """
     sum_cells(g, b)
     if g.rules.later:
-        _pass_all_by(g, b, slots)
+        _expect_all(g, b, slots)
     for i in range(len(seeds)):
         if is_among(g, c, seeds[i]):
             continue
@@ -329,8 +313,6 @@ def drive_events(
                 arrive(g, b, c, s, code, cell, slot)
                 if sums and g.now[ARRIVALS] - g.now[SUMMED] >= epoch:
                     sum_cells(g, b)
-                    if g.rules.exclude and g.now[BAR] >= 0:
-                        look_no_further(g)
         if last:
             break
         i = step.arrivals[j]

@@ -13,29 +13,5 @@ def excluded(g: Course, code: int) -> bool:
     if not g.rules.exclude or g.now[BAR] < 0:
         return False
     first = behind(g.lanes, code)
-    return _too_low(g, long(g.sums[first]) if first >= 0 else ZERO)
-
-
-@leaf
-def _too_low(g: Course, least: int) -> bool:
+    least = long(g.sums[first]) if first >= 0 else ZERO
     return g.now[TOP] - g.now[BAR] < g.now[BAR] - least
-
-
-@leaf
-def look_no_further(g: Course) -> None:
-    """Note along each column where excluded cells begin: later dominators of their rows need no counting.
-
-    A cell has no more rows behind it than the cell on the axis with the same coordinate.
-    """
-    d = len(g.reach)
-    for j in range(d):
-        last = (1 << g.lanes.bits[j]) - 1
-        cell = ZERO
-        for i in range(d):
-            if i != j:
-                if g.lanes.bits[i] == 0:
-                    last = -1
-                cell |= 1 << g.lanes.place[i]
-        g.reach[j] = 0
-        while g.reach[j] < last and not _too_low(g, long(g.sums[cell | ((g.reach[j] + 1) << g.lanes.place[j])])):
-            g.reach[j] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import numpy as np
 from topwatch.kernels.blocks import NO_BOUND
 from topwatch.kernels.contenders import ROWS
 from topwatch.kernels.counting import COMPARED, COUNTED
-from topwatch.kernels.course import ESTIMATES, EVENTS, EVICTED, EXCLUDED, NEAR, OBSOLETES, Course, Rules
+from topwatch.kernels.course import ESTIMATES, EVENTS, EVICTED, EXCLUDED, NEAR, OBSOLETES, RECENT, Course, Rules
 from topwatch.kernels.events import drive_events
 from topwatch.kernels.lanes import NOT_RANKED
 from topwatch.kernels.queue import NO_EVENT, NOBODY, Queue
@@ -77,12 +78,13 @@ class EventContest:
         self._k = min(query.k, expected) if expected else query.k
         self._grid = DominanceGrid(window, query, column_of, how.cells)
         self._walk = new_walk(len(query.prefer))
-        self._now: Ints = np.zeros(16, np.int64)
+        self._now: Ints = np.zeros(17, np.int64)
         self._contenders = empty_contenders()
         self._samples = empty_contenders()
         self._queue, self._passed, self._sums = self._new_queue(), np.zeros(1, np.int32), np.zeros(1, np.int32)
         self._noted = np.zeros(window.capacity, np.bool_)
-        self._reach: Ints = np.zeros(len(query.prefer), np.int64)
+        self._coming = np.zeros(1, np.int32)
+        self._recent: Ints = np.zeros(1, np.int64)
         self._room = 0  # rows that the grid was made for
         self._taken = 0  # ordinal of the last row taken in
         self._crowding = 1.0
@@ -115,7 +117,9 @@ class EventContest:
         cells = self._grid.blocks.count.size
         self._passed, self._sums = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
         self._noted = np.zeros(self._window.capacity, np.bool_)
-        self._reach[:] = (1 << self._grid.lanes.bits) - 1
+        self._coming = np.zeros(cells, np.int32)
+        self._recent = np.zeros(max(4, math.isqrt(self._room)), np.int64)
+        self._now[RECENT] = 0
         self._queue = self._new_queue()
         self._contenders, self._samples = empty_contenders(), empty_contenders()
         self._crowding = self._grid.crowding()
@@ -160,8 +164,8 @@ class EventContest:
         )
         grid = self._grid
         course = Course(
-            self._window.rows(), grid.lanes, grid.codes, self._queue, self._passed, self._noted, self._sums,
-            self._reach, self._now, self._walk, np.zeros(grid.lanes.shift.size, np.int64),
+            self._window.rows(), grid.lanes, grid.codes, self._queue, self._passed, self._coming, self._recent,
+            self._noted, self._sums, self._now, self._walk, np.zeros(grid.lanes.shift.size, np.int64),
             np.zeros((4, self._k), np.int64), np.zeros(self._k, np.int64), rules,
         )  # fmt: skip
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
@@ -183,7 +187,8 @@ class EventContest:
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
         c = self._walk.counters
-        arrays = (*self._queue, *self._contenders, *self._samples, self._passed, self._noted, self._sums)
+        mine = (self._passed, self._coming, self._recent, self._noted, self._sums)
+        arrays = (*self._queue, *self._contenders, *self._samples, *mine)
         return {
             "scores": int(c[COUNTED]),
             "comparisons": int(c[COMPARED]),

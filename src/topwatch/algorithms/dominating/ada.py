@@ -5,7 +5,8 @@ Kontaki, Papadopoulos, Manolopoulos: Continuous top-k dominating queries. TKDE 2
 *Later dominators* (5.1): r rows outside the answer that dominate a row and expire later must all enter before it.
 Cells count the arrivals before them in every column; what a row's cell has counted since the row came, less the rows
 of the answer among them, is a lower bound of r. The paper keeps that up by adding to the counters of all rows that a
-new answer dominates; we subtract when the row is due, which costs O(k) and touches nothing else. After a restart the
+new answer dominates; we subtract when the row is due, which costs O(k) and touches nothing else. Cells are told of
+arrivals by the √N, in one pass over all of them: of the latest ones a row does not know yet. After a restart the
 arrivals of the rows that are there are counted again, so that intervals are as long as before. When a row becomes a
 candidate or an answer for the first time, the counters of the older rows beside its cell that it dominates are told of
 it too (end of 5.1; the paper does so whenever a score is counted, which costs as much as the count and helps a little
