@@ -14,8 +14,12 @@ only when none covers it its score is counted, until the count shows that the fl
 contenders reach the floor it is lowered, when too many do it is raised. There is no queue of events, and the expiry of
 an answer is no special case, so that all windows are served alike.
 
-Cost per event: O(c) for c contenders (about k + 20 %), by vector operations; per epoch O(cells d) for the suffix counts
-and one look at the rows of cells that are not low. Memory per row: 8 B for its code and, by cell, 16 B with some slack.
+Rows not far below the floor are contenders too, as long as following them costs less than counting them again whenever
+their bounds have drifted up to the floor; how far that is, is learnt from the comparisons that counts take.
+
+Cost per event: O(c) for c contenders (k + 20 %, and those below the floor), by vector operations; per epoch O(cells d)
+for the suffix counts and one look at the rows of cells that are not low. Memory per row: 8 B for its code and, by cell,
+16 B with some slack.
 """
 
 from __future__ import annotations
