@@ -38,14 +38,22 @@ class DominanceGrid:
         Where the columns stand in the window.
     per_axis : int or None
         Cells along each axis, rounded up to a power of two; by the number of rows when None.
+    even : bool
+        All levels part all rows evenly, as is best where the scores of all rows are counted.
     """
 
     def __init__(
-        self, window: Window, query: Dominating, column_of: Mapping[str, int], per_axis: int | None = None
+        self,
+        window: Window,
+        query: Dominating,
+        column_of: Mapping[str, int],
+        per_axis: int | None = None,
+        even: bool = False,
     ) -> None:
         self._window = window
         self._per_axis = per_axis
         self._k = query.k
+        self._even = even
         self._column: Ints = np.array([column_of[name] for name in query.prefer])
         self._sign: Floats = np.array([1.0 if better == "min" else -1.0 for better in query.prefer.values()])
         self._where: Ints = np.array([column_of[name] for name in query.where], dtype=np.int64)
@@ -107,7 +115,8 @@ class DominanceGrid:
         sample = slots[:: max(1, slots.size // SAMPLE)]
         values = self._window.columns[np.ix_(self._column, sample)] * self._sign[:, None]
         values = values[:, ~np.isnan(values).any(axis=0)]
-        best = good_in_all(values, max(64, 4 * values.shape[1] * self._k // max(1, expected)))
+        rows = values.shape[1]
+        best = good_in_all(values, rows if self._even else max(64, 4 * rows * self._k // max(1, expected)))
         # One level less than the lane could hold: the next level after a row's is never too large for it.
         axes = [level_bounds(column, max(0, (1 << most) - 2), column[best]) for column in values]
         self.shares = [

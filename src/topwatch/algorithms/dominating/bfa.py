@@ -84,7 +84,7 @@ class BfaContest:
             s.now[HEAD], s.now[END] = window.end - slots.size + 1, window.end  # type: ignore[union-attr]
             if slots.size:
                 s.now[HEAD], s.now[END] = window.seq[slots[0]], window.seq[slots[-1]]
-        grid = DominanceGrid(window, self._query, self._column_of)
+        grid = DominanceGrid(window, self._query, self._column_of, even=True)
         grid.build(slots, slots, slots.size, np.full(window.capacity, NO_BOUND, np.int32))
         s.score[slots[~np.isnan(s.value[0, slots])]] = 0
         count_all(grid.lanes, window.rows(), grid.blocks, new_walk(len(self._preferred)), s.score)
