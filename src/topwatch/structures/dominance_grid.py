@@ -177,8 +177,11 @@ def good_in_all(values: Floats, count: int) -> Ints:
     rows = values.shape[1]
     if rows <= count:
         return np.arange(rows)
-    guess = sum(np.log1p(-np.searchsorted(np.sort(column), column) / rows) for column in values)
-    return np.argpartition(-np.asarray(guess), count)[:count]
+    guess = np.zeros(rows)
+    for column in values:
+        guess += np.log1p(-np.searchsorted(np.sort(column), column) / rows)
+    best: Ints = np.argpartition(-guess, count)[:count]
+    return best
 
 
 def level_bounds(values: Floats, most: int, best: Floats) -> Floats:
@@ -206,7 +209,8 @@ def _places(best: Ints, size: int, count: int) -> Ints:
     places = np.searchsorted(there + among, np.arange(1, count + 1) * (there[-1] + among[-1]) / (count + 1))
     order = np.arange(count)
     places = np.maximum.accumulate(places - order) + order  # each one once
-    return np.minimum(places, size - count + order)
+    rising: Ints = np.minimum(places, size - count + order)
+    return rising
 
 
 def single_levels(bound: Floats, bounds: Ints) -> Ints:
