@@ -215,8 +215,8 @@ def _starts(folder: Path, size: Size, scale: str, seed: int, progress: Progress)
     """Measure first micro-batches, each in a new process: an identity's, the operator's, and its after a restart."""
     found = {}
     with progress("spark start", 6) as advance:
-        for place, variant in enumerate(("pruned", "whole window")):  # now all kernels are in the cache
-            _in_a_process(folder, scale, seed, variant, f"compiled-{place}", 1)
+        for number, variant in enumerate(("pruned", "whole window")):  # now all kernels are in the cache
+            _in_a_process(folder, scale, seed, variant, f"compiled-{number}", 1)
             advance(1)
         for name, variant in (
             ("identity", "identity"),
