@@ -19,7 +19,7 @@ from topwatch.kernels.runs import FAR, Runs, ask_for_more
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, score_row
 from topwatch.kernels.select import fill_by_scan
 from topwatch.kernels.upkeep import admit, expire, remove
-from topwatch.kernels.walk import FILLS, HITS, MOVES, SCORES, fetch_behind, fetch_end, fill_by_walk, link, unlink
+from topwatch.kernels.walk import FILLS, HITS, SCORES, fetch_behind, fetch_end, fill_by_walk, link, unlink
 
 # Where the loop stands: next hit, stale queries, oldest row in any run, first row of the block, next arrival, next
 # judgement, end and size of the block, what is next to do, the stale query to report next, whether a bar fell; then the
@@ -42,7 +42,7 @@ def drive(
     begin(runs, answers, stale, here)
     while not _run(rows, table, runs, answers, index, step, log, hits, heard, stale, here, counters):
         q = stale[here[TURN]]
-        index = _level(index, table, q, runs.bar[q], counters)
+        index = _level(index, table, q, runs.bar[q])
         log = with_room(log, 2 * table.k[q])
     return log, index.influence
 
@@ -345,11 +345,10 @@ def age(here: Ints, q: int, oldest: int) -> None:
 
 
 @inner
-def _level(index: Index, table: Queries, q: int, bar: float, counters: Ints) -> Index:
+def _level(index: Index, table: Queries, q: int, bar: float) -> Index:
     """Bring the influence lists up to a query's new bar."""
     if not index.listed or index.influence.level[q] == bar:
         return index
-    counters[MOVES] += 1
     influence = move_level(index.influence, index.cells, index.reach, table, q, bar)
     return Index(index.cells, index.reach, influence, index.points, index.listed, index.walked, index.kind)
 

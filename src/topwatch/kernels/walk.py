@@ -18,7 +18,7 @@ from topwatch.kernels.runs import Runs
 from topwatch.kernels.scoring import LINEAR, Floats, Ints, Queries, inside, score_row
 from topwatch.kernels.select import offer, start_filling
 
-SCORES, LISTED, CELLS, FILLS, HITS, MOVES = range(6)  # counters
+SCORES, LISTED, CELLS, FILLS, HITS = range(5)  # counters
 FIRST, AT, LAST, BEHIND = range(4)  # ends of a cell's chain
 CHUNK = 8
 

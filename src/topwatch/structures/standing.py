@@ -19,7 +19,7 @@ from topwatch.kernels.rows import Log, Rows, Step, with_room
 from topwatch.kernels.runs import Runs, cut
 from topwatch.kernels.scoring import Floats, Ints, Queries
 from topwatch.kernels.select import fill_by_scan
-from topwatch.kernels.walk import CELLS, FILLS, HITS, LISTED, MOVES, SCORES
+from topwatch.kernels.walk import CELLS, FILLS, HITS, LISTED, SCORES
 from topwatch.queries import Query
 from topwatch.structures.engine import Found, Window
 from topwatch.structures.grid import Grid, cells_per_axis, unindexed
@@ -28,7 +28,7 @@ from topwatch.structures.table import QueryTable
 
 LOOK = 8192  # rows after which lists are judged
 DEAR = 24  # scores by a list take so many times as long as by the loop over all queries
-MOVING = 20  # and a query's entry in a list as long as so many of them to move
+MOVING = 20  # and an entry of a query that was computed from scratch, whose bar falls far, as long as so many to move
 PATIENCE = 4  # windows before long lists are tried again, at first
 
 
@@ -159,7 +159,7 @@ class Standing:
             self.grid.index = index._replace(influence=influence)
             done = self._counters - before
             entries = int(influence.size.sum()) // max(1, len(self.table))
-            self._told += step.arrived.size, int(done[SCORES] + MOVING * entries * done[MOVES])
+            self._told += step.arrived.size, int(done[SCORES] + MOVING * entries * done[FILLS])
         self._head = int(step.heads[-1])
         return Found(log.what[: log.size[0]], log.key[: log.size[0]])
 
