@@ -165,8 +165,9 @@ class Checkpoint:
     def _states(self, batch: int) -> list[tuple[int, int] | None]:
         """Tell apart the files with the state after a micro-batch, for each partition."""
         files = [self._changes / f"state/0/{i}/{batch + 1}" for i in range(self._partitions)]
-        # A snapshot (.zip) follows later where changes are written, and is all there is where they are not.
-        return [_stamp(file.with_suffix(".changelog")) or _stamp(file.with_suffix(".zip")) for file in files]
+        # Spark's usual store writes what changed, and so does RocksDB; or it writes a snapshot only.
+        endings = (".delta", ".changelog", ".zip")
+        return [next((found for end in endings if (found := _stamp(file.with_suffix(end)))), None) for file in files]
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

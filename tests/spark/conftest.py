@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 from topwatch.spark.running import ON_ONE_MACHINE
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SESSION_JARS = pytest.StashKey[str]()
 LONGEST = ("test_kills", "test_cluster", "test_run", "test_bench_spark")  # first: no process shall end alone with one
 
@@ -38,7 +37,6 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         **ON_ONE_MACHINE,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
         # Not spark.jars.packages: Spark does not start at all when one of them cannot be had.

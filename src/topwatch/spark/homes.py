@@ -122,6 +122,26 @@ class StoreHome:
             self._pieces.removeKey(key)
 
 
+class Nowhere:
+    """No segments: pruned streams that nobody looks on to have all they keep in their value."""
+
+    parallel = False
+
+    def put(self, batch: int, data: pa.Buffer, rows: int = 0) -> Part:
+        """Never asked."""
+        raise DataError("state: a stream without segments was asked to keep one")
+
+    def get(self, part: Part, recent: bool = False) -> Any:
+        """Never asked either."""
+        raise DataError(f"state: segment {part.segment} was asked of a stream without segments")
+
+    def tell(self, status: Status) -> None:
+        """Nobody looks on."""
+
+    def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
+        """There is nothing to remove."""
+
+
 def _publish(uri: str, name: str, content: dict[str, Any]) -> None:
     system, root = open_folder(uri)
     data = json.dumps(content).encode()

@@ -1,15 +1,14 @@
-"""What Spark calls: a bucket's manifest out of the state store and back, timers, and a Keeper in between."""
+"""What Spark calls where rows wait for the watermark, or segments lie in the state store: values, timers, a map."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from topwatch.spark.spec import Spec
-from topwatch.spark.worker import here, settle
+from topwatch.spark.turn import take_turn, value_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,9 +25,7 @@ class Watching(StatefulProcessor):
     def init(self, handle: Any) -> None:
         """Declare the state. The driver calls this too, and nothing else."""
         self._handle = handle
-        # One value: each one that is declared costs some milliseconds in every task.
-        kept = ", kept binary" if self._spec.pruned else ""
-        self._manifest = handle.getValueState("manifest", "manifest binary" + kept)
+        self._manifest = handle.getValueState("manifest", value_of(self._spec))
         self._pieces = None
         if self._spec.segments is None:
             self._pieces = handle.getMapState("segments", "name string, number int", "bytes binary")
@@ -48,27 +45,10 @@ class Watching(StatefulProcessor):
     def _advance(self, key: Any, references: list[dict[str, Any]], timers: Any) -> Iterator[Any]:
         import pyarrow as pa
 
-        from topwatch.spark.homes import FolderHome, StoreHome
-        from topwatch.spark.keeper import Keeper, Task
-        from topwatch.spark.neighbours import advance
-        from topwatch.spark.segments import Folder
-
-        settle()
-        query, batch = here()
-        number = int(key[0])
         watermark = timers.getCurrentWatermarkInMs() if self._spec.watermark else None
-        held = self._manifest.get() or (None, None)
-        kept = bytes(held[1]) if self._spec.pruned and held[1] is not None else None
-        task = Task(bytes(held[0]) if held[0] is not None else None, references, batch, watermark, kept=kept)
-        if self._spec.segments is None:
-            done = Keeper(self._spec, query, number, StoreHome(self._pieces)).advance(task)
-        else:
-            folder = f"{self._spec.segments}/{query}"
-            keeper = Keeper(self._spec, query, number, FolderHome(Folder(folder), number, self._spec.buckets))
-            # Two queries may have one id, if a checkpoint was copied; their folders differ.
-            name = f"{query}-{number}-{zlib.crc32(folder.encode()):08x}"
-            done = keeper.advance(task) if self._spec.pruned else advance(keeper, name, task)
-        self._manifest.update((done.state, done.kept) if self._spec.pruned else (done.state,))
+        held = self._manifest.get()
+        done, value = take_turn(self._spec, int(key[0]), held, references, watermark, self._pieces)
+        self._manifest.update(value)
         if self._spec.watermark:
             self._wake(done.next_time)
         for part in done.found.to_batches(ROWS):  # in pieces: Spark reads one while the next is made

@@ -24,7 +24,7 @@ from topwatch.spark.segments import open_folder
 from topwatch.spark.sinks import ONCE, start, start_quarantine
 from topwatch.spark.sources import open_source
 from topwatch.spark.text_rows import PROBLEM, RAW
-from topwatch.spark.watching import PROVIDER, ROCKSDB, watch
+from topwatch.spark.watching import watch
 from topwatch.windows import duration
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ SETTINGS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Columns are chosen and rows counted: the size of a batch need not be worked out anew for each of its rows.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-    PROVIDER: ROCKSDB,
 }
 
 # How checkpoint files get their names. Spark's usual way starts two programs (chmod, readlink) for each file on a local

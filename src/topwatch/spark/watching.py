@@ -161,20 +161,27 @@ def _check_sources(schema: StructType, query: IncompleteTopK) -> None:
 
 def _stream(df: DataFrame, spec: Spec) -> DataFrame:
     from topwatch.spark.bulk import SCHEMA, Bulk
+    from topwatch.spark.lean import PACKED, Lean, Unfolding, serves
     from topwatch.spark.processor import Watching
+    from topwatch.spark.turn import value_of
 
     spark = df.sparkSession
-    if spark.conf.get(PROVIDER, "") != ROCKSDB:
-        spark.conf.set(PROVIDER, ROCKSDB)  # Python state needs it
-    # Spark tells only the processes of the first step to shorten tracebacks, and would start others for the second.
+    # Spark tells only some of the processes to shorten tracebacks, and would start others for the rest.
     spark.sparkContext.environment.setdefault(SHORT, "1")
     # Columns are called by their places: mapInArrow does not take a name with a dot. All in one step, since Spark goes
     # over the plan in every micro-batch.
     named = [column.alias(str(place)) for place, column in enumerate(_carried(df, spec))]
-    references = df.select(*named).mapInArrow(Bulk(spec), SCHEMA)
-    return references.groupBy("bucket").transformWithStateInPandas(
+    references = df.select(*named).mapInArrow(Bulk(spec), SCHEMA).groupBy("bucket")
+    result = _result(df.schema, spec)
+    if not spec.watermark and (spec.pruned or spec.segments is not None):
+        packed = references.applyInPandasWithState(Lean(spec).__call__, PACKED, value_of(spec), "append", "NoTimeout")
+        if serves(packed):
+            return packed.mapInArrow(Unfolding(), result)
+    if spark.conf.get(PROVIDER, "") != ROCKSDB:
+        spark.conf.set(PROVIDER, ROCKSDB)  # this operator needs it
+    return references.transformWithStateInPandas(
         Watching(spec),
-        outputStructType=_result(df.schema, spec),
+        outputStructType=result,
         outputMode="Append",
         timeMode="EventTime" if spec.watermark else "None",
     )

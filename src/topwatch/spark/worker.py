@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import warnings
 
 # Names of settings of the C library, as <malloc.h> has them.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
@@ -28,6 +29,8 @@ def settle() -> None:
     global _tasks
     if _tasks == 0:
         _keep_memory()
+        # PySpark's own doing, in each task of a stream with state.
+        warnings.filterwarnings("ignore", "The behavior of DataFrame concatenation", FutureWarning, "pyspark.worker")
     # Code is loaded by the first tasks of a worker. Freezing seldom, and never garbage: it has been collected.
     elif _tasks & (_tasks - 1) == 0:
         gc.freeze()
