@@ -1,7 +1,7 @@
 """A bucket's turn in a micro-batch: what the state store has and what came in, what is emitted and kept next.
 
-Two of Spark's stateful operators call it (:mod:`topwatch.spark.lean`, :mod:`topwatch.spark.processor`). The value in the
-store is a manifest, and beside it what a pruned stream keeps.
+Two of Spark's stateful operators call it (:mod:`topwatch.spark.lean`, :mod:`topwatch.spark.processor`). The value in
+the store is a manifest, and beside it what a pruned stream keeps.
 """
 
 from __future__ import annotations
