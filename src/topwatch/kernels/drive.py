@@ -12,10 +12,10 @@ import numpy as np
 from topwatch.kernels.cells import locate
 from topwatch.kernels.compile import AHEAD, ZERO, inlined, inner, kernel, leaf
 from topwatch.kernels.influence import Influence, move_level
-from topwatch.kernels.report import Answers, report, touch
+from topwatch.kernels.report import Answers, fetch_answer, report, touch
 from topwatch.kernels.route import Hits, Index, hear, new_hits, route_by_lists, route_by_scan
 from topwatch.kernels.rows import Log, Rows, Step, with_room
-from topwatch.kernels.runs import FAR, Runs, ask_for_more
+from topwatch.kernels.runs import FAR, Runs, ask_for_more, fetch_run
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, score_row
 from topwatch.kernels.select import fill_by_scan
 from topwatch.kernels.upkeep import admit, expire, remove
@@ -27,6 +27,7 @@ from topwatch.kernels.walk import FILLS, HITS, SCORES, fetch_behind, fetch_end, 
 HIT, STALE, OLDEST, BLOCK_START, ARRIVAL, JUDGEMENT, STOP, SIZE, PHASE, TURN, FELL, OLDEST_OF = range(12)
 ALIKE = 5  # 2^5 queries
 ROUTE, TAKE, JUDGE = range(3)  # phases
+SOON = 4  # hits or reports between asking for a query's rows and using them
 
 
 @kernel
@@ -226,6 +227,8 @@ def take_in(
             link(index.points, index.cells, rows.columns, slots[r], hits.cells[r - here[BLOCK_START]])
     h = here[HIT]
     while h < hits.size[0] and hits.row[h] < stop:
+        if h + SOON < hits.size[0]:
+            fetch_run(runs, hits.query[h + SOON], runs.top[hits.query[h + SOON]])
         q = hits.query[h]
         if hits.key[h] >= runs.bar[q]:
             slot = slots[hits.row[h]]
@@ -264,7 +267,11 @@ def let_go(
                 if here[place] < head:
                     here[place] = FAR
                     some = (place - OLDEST_OF) << ALIKE
-                    for q in range(some, min(some + (1 << ALIKE), len(runs.bar))):
+                    last = min(some + (1 << ALIKE), len(runs.bar))
+                    for q in range(some, last):
+                        if runs.oldest[q] < head:
+                            fetch_run(runs, q, runs.top[q])
+                    for q in range(some, last):
                         if runs.oldest[q] < head:
                             rank = expire(runs, q, table.k[q], head)
                             if rank < table.k[q]:
@@ -311,6 +318,8 @@ def judge(
 ) -> int:
     """Report stale queries one after the other; return the place of the first that needs something before it can be."""
     for t in range(start, stop):
+        if t + SOON < stop:
+            fetch_answer(answers, stale[t + SOON])
         q = stale[t]
         if runs.size[q] < table.k[q] and runs.whole[q] == 0:
             return t

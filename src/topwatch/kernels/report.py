@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from topwatch.kernels.compile import inlined
+from topwatch.kernels.compile import fetch, inlined
 from topwatch.kernels.rows import ENTER, LEAVE, Log, Rows
-from topwatch.kernels.runs import FAR, Runs, before
+from topwatch.kernels.runs import FAR, LINE, Runs, before
 from topwatch.kernels.scoring import Floats, Ints
 
 
@@ -27,6 +27,14 @@ def touch(answers: Answers, q: int, rank: int) -> None:
     """Note that a query's answer may have changed from a rank on."""
     answers.stale[q] = 1
     answers.since[q] = min(answers.since[q], rank)
+
+
+@inlined
+def fetch_answer(answers: Answers, q: int) -> None:
+    """Ask for the memory of what was last reported, as far as it may have changed."""
+    for place in range(answers.first[q] + answers.since[q], answers.first[q] + answers.size[q], LINE):
+        fetch(answers.key, place)
+        fetch(answers.seq, place)
 
 
 @inlined

@@ -221,7 +221,9 @@ def route_by_lists(
         listed += some
         for t in range(some):
             if t + AHEAD < some:
-                fetch(pool, first[found[i - start + rows[t + AHEAD]]])
+                ahead = first[found[i - start + rows[t + AHEAD]]]
+                fetch(pool, ahead)
+                fetch(pool, ahead + 16)
             r = rows[t]
             cell = found[i - start + r]
             queries = count[cell]

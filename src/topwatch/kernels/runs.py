@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from topwatch.kernels.compile import ZERO, inlined, move
+from topwatch.kernels.compile import ZERO, fetch, inlined, move
 from topwatch.kernels.scoring import Floats, Ints
 
 FAR = 2**62  # later than any row
+LINE = 8  # numbers that memory gives at once
 
 
 class Runs(NamedTuple):
@@ -48,6 +49,17 @@ def ask_for_more(runs: Runs, q: int) -> None:
     extra = min(runs.most[q], 2 * runs.extra[q] + runs.target[q])
     runs.room[q] += extra - runs.extra[q]
     runs.extra[q] = extra
+
+
+@inlined
+def fetch_run(runs: Runs, q: int, count: int) -> None:
+    """Ask for the memory of a run's first rows and of the place behind its last one."""
+    first = runs.first[q]
+    for place in range(first, first + count, LINE):
+        fetch(runs.key, place)
+        fetch(runs.seq, place)
+    fetch(runs.key, first + runs.size[q])
+    fetch(runs.seq, first + runs.size[q])
 
 
 @inlined

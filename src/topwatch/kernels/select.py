@@ -56,7 +56,7 @@ def _take(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
 def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, runs: Runs) -> None:
     """Fill a run with the best rows that are live at a moment (ordinals ``head`` to ``moment``).
 
-    These are ``target`` rows, of a loose run up to ``limit``, and its extra ones.
+    These are ``target`` rows, of a loose run some more, up to ``limit`` and its extra ones.
     """
     start_filling(runs, q)
     if not rows.fifo:
@@ -72,8 +72,12 @@ def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, run
     if runs.banded:
         form_band(runs, q, table.k[q])
     if runs.loose:
-        if runs.size[q] > runs.limit[q] + runs.extra[q]:
-            thin(runs, q, ZERO, runs.target[q] + runs.extra[q], runs.limit[q] + runs.extra[q])
+        # Near the target: each row more above a bar is met once more in every window. A run that starved wants more.
+        margin = runs.limit[q] - runs.target[q]
+        least = runs.target[q] + runs.extra[q]
+        most = least + (margin if runs.extra[q] > 0 else margin // 4)
+        if runs.size[q] > (most if runs.whole[q] == 0 else least + margin):
+            thin(runs, q, ZERO, least, most)
         lift(runs, q, table.k[q], ZERO)
 
 
