@@ -37,6 +37,12 @@ def test_reserves_that_run_out(shape: str, route: str, kind: str, rng: np.random
     assert kind == "latest" or both.monitor.stats()["recomputations"] > 0
 
 
+@pytest.mark.parametrize("seed", [8, 13, 15])
+def test_equal_scores_in_slots_that_are_in_no_order_of_time(seed: int) -> None:
+    """Streams on which a newer row was cut, and an older one with an equal score taken in after it."""
+    test_reserves_that_run_out("rounded", "lists", "latest", np.random.default_rng(seed))
+
+
 def test_a_mark_parts_keys_or_is_not_there(rng: np.random.Generator) -> None:
     """As Python reads it: the compiled one is for other kernels only."""
     mark_of = getattr(thinning.mark_of, "py_func", thinning.mark_of)

@@ -11,7 +11,7 @@ from topwatch.kernels.finding import count_run, fused, goal_of, reach_64
 from topwatch.kernels.rows import Rows, alive
 from topwatch.kernels.runs import FAR, Runs, cut, insert, places_of, write
 from topwatch.kernels.scoring import BLOCK, Queries, inside, score_row, score_run
-from topwatch.kernels.thinning import lift, thin
+from topwatch.kernels.thinning import lift, sort, thin
 
 
 @inlined
@@ -76,7 +76,12 @@ def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, run
         margin = runs.limit[q] - runs.target[q]
         least = runs.target[q] + runs.extra[q]
         most = least + (margin if runs.extra[q] > 0 else margin // 4)
-        if runs.size[q] > (most if runs.whole[q] == 0 else least + margin):
+        if not rows.fifo and runs.whole[q] == 0 and runs.size[q] > least:
+            # Slots are in no order of time: behind a cut among equal keys an older row may have come in without a newer
+            # one, which is right in all ranks before the cut's only.
+            sort(runs, runs.first[q], runs.size[q])
+            cut(runs, q, least)
+        elif runs.size[q] > (most if runs.whole[q] == 0 else least + margin):
             thin(runs, q, ZERO, least, most)
         lift(runs, q, table.k[q], ZERO)
 
