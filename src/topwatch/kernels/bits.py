@@ -42,7 +42,7 @@ def _settled(builder: Any, number: Any) -> Any:
     """Return a number from a register: no instruction, but LLVM does not look behind it.
 
     Where the functions for several scores meet it would carry 64 results on in place of a number, and take them apart
-    byte by byte on processors without registers for masks: scans took two and a half times as long there.
+    byte by byte on processors without registers for masks: scans took twice as long on one.
     """
     kind = ir.FunctionType(number.type, [number.type])
     return builder.asm(kind, "", "=r,0", [number], side_effect=False)
