@@ -101,6 +101,8 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("ada", {"suffix": True}),
     ("ada", {"kept": 0.0, "cells": 4}),
     ("ada", {"near": 1, "maxcand": 2}),
+    ("ada", {"near": 500}),
+    ("ada", {"near": 500, "maxcand": 0}),
 ]
 
 
@@ -111,6 +113,20 @@ def test_options_do_not_change_answers(algorithm: str, options: dict[str, Any], 
     for batch in streams.pieces(stream, [60, 30, 1, 200]):
         both.push(batch)
         both.restart()
+
+
+@pytest.mark.parametrize("data", ["ind", "ant", "mass"])
+@pytest.mark.parametrize("kind", ["count", "time"])
+def test_boards_that_are_used_for_long(kind: str, data: str, rng: np.random.Generator) -> None:
+    """ADA with a Δt so long that its board is seldom made anew, and that all rows near the answer are candidates."""
+    size, rows = (400, 2400) if COMPILED else (60, 200)
+    stream = {"id": np.arange(rows), "time": np.arange(rows) / 4, **streams.columns(rng, data, rows, 3)}
+    queries = [rivals(f"k{k}", {"x0": "min", "x1": "max", "x2": "min"}, k) for k in (2, 16)]
+    both = Lockstep(queries, window_of(kind, size), 1, "ada", near=size)
+    for batch in streams.pieces(stream, streams.random_sizes(rng, size)):
+        both.push(batch)
+        if rng.random() < 0.2:
+            both.restart()
 
 
 @pytest.mark.parametrize("algorithm", FIFO)

@@ -196,38 +196,6 @@ def _begin_slab(lanes: Lanes, code: int, slab: int, walk: Walk) -> bool:
     return some
 
 
-@leaf
-def note_beside(lanes: Lanes, b: Blocks, code: int, slot: int, head: int, mask: int, walk: Walk) -> None:
-    """Lower the counters of the older rows beside a row's cell that it surely dominates (TKDE 2011, 5.1, end).
-
-    In a ring a row's age is told by its slot; ``head`` is the slot of the oldest.
-    """
-    d = len(lanes.place)
-    guard = lanes.masks[GUARD]
-    sure = surely(lanes, code)
-    age = (slot - head) & mask
-    for slab in range(d):
-        more = _begin_slab(lanes, code, slab, walk)
-        while more:
-            first = _cell_at(lanes, walk)
-            for cell in range(first, first + walk.most[0] - walk.least[0] + 1):
-                if b.count[cell] > 0:
-                    _note_in(b, cell, code, sure, guard, head, mask, age)
-            more = _advance(walk, 1, d - 1)
-
-
-@inlined
-def _note_in(b: Blocks, cell: int, code: int, sure: int, guard: int, head: int, mask: int, age: int) -> None:
-    start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
-    codes = b.code[start : start + b.cell[cell, SIZE]]
-    slots = b.slot[start : start + len(codes)]
-    bounds = b.bound[start : start + len(codes)]
-    for i in range(len(codes)):
-        worse = int(((codes[i] | guard) - sure) & guard == guard) & int(codes[i] != code)
-        older = int((slots[i] - head) & mask < age)
-        bounds[i] = np.int32(bounds[i] - np.int32(worse & older))
-
-
 @inlined
 def _count_line(
     lanes: Lanes, rows: Rows, b: Blocks, first: int, last: int, code: int, sure: int, slot: int

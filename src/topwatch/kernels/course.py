@@ -12,17 +12,16 @@ import numpy as np
 
 from topwatch.kernels.blocks import Blocks, find
 from topwatch.kernels.compile import ZERO, inlined, inner, leaf
-from topwatch.kernels.contenders import ROWS, Contenders, seat_of
+from topwatch.kernels.contenders import MEMBERS, ROWS, Contenders, seat_of, standing
 from topwatch.kernels.counting import (
     Walk,
     count_behind,
     count_beside,
-    note_beside,
     prefix_sums,
     put_slabs_in_order,
     suffix_sums,
 )
-from topwatch.kernels.lanes import COORDINATES, STEP, Lanes, cell_of
+from topwatch.kernels.lanes import Lanes, cell_of
 from topwatch.kernels.queue import Queue
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Ints
@@ -31,17 +30,14 @@ FAR = 2**60
 
 # Of Course.now: moments, arrivals, first and last ordinal, k-th score, first expiry of a member, interval of
 # candidates, arrivals when the suffix counts were made, and counters: events, kept obsolete ones, evicted ones,
-# exclusions; the moment of the last judgement, the last random number, the best score, what estimates there were, and
-# how many recent arrivals there are.
+# exclusions; the moment of the last judgement, the last random number, the best score, what estimates there were, how
+# many recent arrivals there are; the moment when the board was made, -1 for none; arrivals, comparisons and events when
+# the interval of candidates was last adjusted.
 (
     CLOCK, ARRIVALS, HEAD, END, BAR, FIRST_GONE, NEAR, SUMMED, EVENTS, OBSOLETES, EVICTED, EXCLUDED, LAST, DRAWN, TOP,
-    ESTIMATES, RECENT,
-) = range(17)  # fmt: skip
-
-
-# Of Course.board, by member: the least code of the rows that may have counted it as a later dominator (those of cells
-# behind its own, or all that it can dominate if it was noted), its ordinal, score and life.
-BEHIND, SEQ, SCORE, LIFE = range(4)
+    ESTIMATES, RECENT, MADE, TENDED, SPENT, LOOKED,
+) = range(21)  # fmt: skip
+NUMBERS = 21
 
 
 class Rules(NamedTuple):
@@ -57,6 +53,13 @@ class Rules(NamedTuple):
     samples: int  # rows of a cell whose mean stands for the others (AHBA, section 7.1); 0: none
 
 
+class Board(NamedTuple):
+    """Lives of contenders by what they score at least (:mod:`topwatch.kernels.board`)."""
+
+    level: Ints  # (levels,), falling
+    lives: Ints  # (k + 1, levels): the n-th longest life, 0 where there are fewer
+
+
 class Course(NamedTuple):
     """What all steps read and write."""
 
@@ -67,13 +70,11 @@ class Course(NamedTuple):
     passed: np.ndarray  # by cell, int32: rows that have arrived in cells before it in every column, but for recent ones
     coming: np.ndarray  # by cell, int32: recent arrivals in it
     recent: Ints  # slots of the recent arrivals
-    noted: np.ndarray  # by slot, bool: rows that were counted as later dominators in the cells beside their own too
     sums: np.ndarray  # by cell, int32: suffix counts
     now: Ints
     walk: Walk
     offset: Ints  # room for the search of reference rows
-    board: Ints  # (4, k): the members, as they were when stock was last taken
-    lives: Ints  # room for intervals, k of them
+    board: Board
     rules: Rules
 
 
@@ -88,28 +89,17 @@ def life(g: Course, seq: int) -> int:
 
 @leaf
 def take_stock(g: Course, c: Contenders) -> None:
-    """Write the members on the board; note the best and the k-th score, -1 where there are fewer rows."""
-    g.now[BAR] = -1
-    first = ZERO + FAR
-    worst = ZERO + FAR
-    best = ZERO - 1
-    n = ZERO
-    for i in range(c.size[ROWS]):
-        if c.member[i] == 1:
-            left = life(g, c.seq[i])
-            first = min(first, left)
-            worst = min(worst, c.score[i])
-            best = max(best, c.score[i])
-            behind_it = (c.code[i] & g.lanes.masks[COORDINATES]) + g.lanes.masks[STEP]
-            g.board[BEHIND, n] = c.code[i] if g.noted[c.slot[i]] else behind_it
-            g.board[SEQ, n] = c.seq[i]
-            g.board[SCORE, n] = c.score[i]
-            g.board[LIFE, n] = left
-            n += 1
-    g.now[TOP] = best
-    if n == g.rules.k:
-        g.now[BAR] = worst
-    g.now[FIRST_GONE] = first if n > 0 else 0
+    """Note the k-th score, -1 where there are fewer rows, and for EVA when the first member expires."""
+    _, worst, _ = standing(c, ZERO)
+    g.now[BAR] = worst if c.size[MEMBERS] == g.rules.k else -1
+    if not g.rules.later:
+        first = ZERO + FAR
+        i = ZERO
+        while first == FAR and i < c.size[ROWS]:
+            if c.member[i] == 1:
+                first = life(g, c.seq[i])
+            i += 1
+        g.now[FIRST_GONE] = first if i > 0 else 0
 
 
 @leaf
@@ -121,12 +111,22 @@ def exact_score(g: Course, b: Blocks, code: int, slot: int) -> int:
 
 
 @leaf
-def note(g: Course, b: Blocks, code: int, slot: int) -> None:
-    """Tell the older rows beside a row's cell, once, that it is a later dominator (TKDE 2011, 5.1, end)."""
-    if g.rules.later and not g.noted[slot]:
-        g.noted[slot] = True
-        put_slabs_in_order(g.lanes, code, g.walk)
-        note_beside(g.lanes, b, code, slot, g.now[HEAD] & g.rows.mask, g.rows.mask, g.walk)
+def measure(g: Course, b: Blocks, code: int, slot: int) -> tuple[int, bool]:
+    """Return a row's score, or only a bound of it that is far below the k-th score, and whether it is the score.
+
+    ADA counts down from the rows in cells not before the row's own, and stops when the row is known to be out for long.
+    """
+    if g.rules.most == 0 or g.now[BAR] < 0:
+        return exact_score(g, b, code, slot), True
+    limit = g.now[BAR] - max(g.now[NEAR], g.now[BAR] >> 2)
+    most = by_cell(g, code)
+    if most < limit:
+        return most, False
+    put_slabs_in_order(g.lanes, code, g.walk)
+    found, most = count_beside(g.lanes, g.rows, b, code, slot, most, limit, g.walk)
+    if most < limit:
+        return most, False
+    return found + count_behind(g.lanes, b, code, g.walk), True
 
 
 @leaf

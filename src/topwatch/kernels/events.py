@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from topwatch.kernels.blocks import BEGIN, FIRST, NO_BOUND, Blocks, needs, put, take_away, with_space
+from topwatch.kernels.board import is_fresh, make_board
 from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf, long
 from topwatch.kernels.contenders import (
     GONE,
@@ -12,7 +13,6 @@ from topwatch.kernels.contenders import (
     ROWS,
     Contenders,
     bump,
-    drop,
     elect,
     join,
     lose,
@@ -34,22 +34,26 @@ from topwatch.kernels.course import (
     NEAR,
     RECENT,
     SUMMED,
+    TENDED,
     Course,
     by_cell,
     exact_score,
     is_among,
-    note,
+    measure,
     pass_by,
     sum_cells,
     take_stock,
 )
-from topwatch.kernels.intervals import bound_of, schedule
+from topwatch.kernels.delta import adjust, dismiss
+from topwatch.kernels.intervals import bound_of, interval, make_event, outlook, schedule, worth
 from topwatch.kernels.lanes import NOT_RANKED, cell_of
 from topwatch.kernels.queue import collect, dequeue, enqueue
 from topwatch.kernels.reference import by_reference
 from topwatch.kernels.rows import Log, Step
 from topwatch.kernels.sampling import believe
 from topwatch.kernels.scoring import Ints
+
+FEW = 64  # contenders beyond k: the board is made anew with each one more
 
 
 @leaf
@@ -61,7 +65,6 @@ def arrive(g: Course, b: Blocks, c: Contenders, s: Contenders, code: int, cell: 
         bump(g.lanes, g.rows, s, code, slot, 1)
     if g.rules.later:
         _expect(g, b, cell, slot)
-    g.noted[slot] = False
     g.queue.score[slot] = NO_BOUND
     enqueue(g.queue, slot, g.now[CLOCK])
 
@@ -113,51 +116,60 @@ def _leave(c: Contenders, seq: int) -> None:
 
 
 @inner
-def admit(g: Course, b: Blocks, c: Contenders, slot: int, score: int) -> Contenders:
+def admit(g: Course, c: Contenders, slot: int, score: int) -> Contenders:
     """Make a row a contender, and elect anew."""
     c = with_seats(c, 1)
     join(g.lanes, c, g.codes[slot], slot, g.rows.seq[slot], score)
-    note(g, b, g.codes[slot], slot)
     elect(c, g.rules.k)
     take_stock(g, c)
+    if g.rules.later and c.size[ROWS] <= g.rules.k + FEW:
+        make_board(g, c)  # every row more makes intervals longer
     return c
 
 
 @leaf
-def growth(g: Course, c: Contenders) -> int:
-    """Return by how much Δt grows with a count (section 5.2).
-
-    Excluded rows are lost for good, so that there should be candidates for all ranks that a row moves in its life by
-    chance: about 2k rows of the answer come or go in that time, one rank each, up or down.
-    """
-    few = c.size[ROWS] < g.rules.k + 2 * np.sqrt(2.0 * g.rules.k)
-    return 1 + (g.now[NEAR] >> 4) if g.rules.exclude and few else 1
-
-
-@leaf
-def put_off_from(g: Course, b: Blocks, s: Contenders, due: Ints, bounds: Ints, first: int, end: int) -> int:
+def put_off_from(
+    g: Course, b: Blocks, c: Contenders, s: Contenders, due: Ints, bounds: Ints, first: int, end: int
+) -> int:
     """Put off the rows that are due, up to one that cannot be: returns its place, and writes what bounds it.
 
     Nearly all rows are done with here, in a loop that makes no arrays and has no reference counts.
     """
     for i in range(first, end):
-        done, bounds[i] = put_off(g, b, s, due[i], bounds[i])
+        done, bounds[i] = put_off(g, b, c, s, due[i], bounds[i])
         if not done:
             return i
     return end
 
 
 @inlined
-def put_off(g: Course, b: Blocks, s: Contenders, slot: int, bound: int) -> tuple[bool, int]:
-    """Give a row that is due another event, by a bound of its score; False and the bound where that is too high."""
+def put_off(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound: int) -> tuple[bool, int]:
+    """Give a row that is due another event, by a bound of its score; False and the bound where that is too high.
+
+    In ADA a bound is too high where the row would be due again well within Δt: each such event would halve what is left
+    of its interval, since only half of all events raise the bound, and there would be a dozen of them. Where it
+    is due within Δt, how many rows are in cells not before its own is asked first: a count would begin with that.
+    """
     g.now[EVENTS] += 1
     if g.now[BAR] < 0 or (g.rules.samples > 0 and is_among(g, s, slot)):
         return False, bound
+    code = g.codes[slot]
     if g.rules.suffix:
-        bound = min(bound, by_cell(g, g.codes[slot]))
-    if bound >= g.now[BAR]:
-        bound = min(bound, by_reference(g, b, g.codes[slot], slot))
-    return bound < g.now[BAR] and schedule(g, b, slot, bound, 1), bound
+        bound = min(bound, by_cell(g, code))
+    told, needed = outlook(g, b, c, code, slot)
+    bound = min(bound, told)
+    wait = interval(g, needed, bound)
+    if g.rules.most > 0 and wait < worth(g, needed, 0):
+        bound = min(bound, by_cell(g, code))
+        wait = interval(g, needed, bound)
+    if wait < worth(g, needed, 6):
+        limit = g.now[BAR] - (min(g.now[NEAR], g.now[BAR]) >> 1 if g.rules.most > 0 else 0)
+        bound = min(bound, by_reference(g, b, code, slot, limit))
+        wait = interval(g, needed, bound)
+        if wait < worth(g, needed, 3) or bound >= g.now[BAR]:
+            return False, bound
+    make_event(g, code, slot, bound, wait)
+    return True, bound
 
 
 @inner
@@ -167,34 +179,21 @@ def examine(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
     rules = g.rules
     short = g.now[BAR] < 0
     known = is_among(g, s, slot)
-    if rules.samples > 0 and not short and not known and bound >= g.now[BAR]:
+    if rules.samples > 0 and not short and not known:
         believed, s = believe(g, b, s, code)
+        believed = min(believed, bound)
         known = is_among(g, s, slot)
-        if not known and believed < g.now[BAR] and schedule(g, b, slot, believed, 1):
+        if not known and believed < g.now[BAR] and schedule(g, b, c, slot, believed, 1):
             return c, s
-    score = s.score[seat_of(s, g.rows.seq[slot])] if known else exact_score(g, b, code, slot)
-    if short or score >= g.now[BAR]:
-        return admit(g, b, c, slot, score), s
     near = g.now[NEAR] if rules.most > 0 and c.size[ROWS] < rules.k + rules.most else 0
-    late = schedule(g, b, slot, score, near)
-    if rules.most > 0 and not known:
-        g.now[NEAR] += growth(g, c)
-    return (c if late else admit(g, b, c, slot, score)), s
-
-
-@inner
-def dismiss(g: Course, b: Blocks, c: Contenders) -> None:
-    """Give events to the contenders that need not be followed: all but members, or those due late (section 5.2)."""
-    near = 2 * g.now[NEAR] if g.rules.most > 0 else 0
-    if g.rules.most > 0 and c.size[ROWS] >= g.rules.k + g.rules.most:
-        g.now[NEAR] = max(1, g.now[NEAR] - 1)
-        near = g.now[NEAR]
-    i = ZERO
-    while i < c.size[ROWS]:
-        if c.member[i] + c.shown[i] == 0 and schedule(g, b, c.slot[i], c.score[i], near + 1 if near > 0 else 0):
-            drop(c, i)
-        else:
-            i += 1
+    if known:
+        score, exact = s.score[seat_of(s, g.rows.seq[slot])], True
+    else:
+        score, exact = measure(g, b, code, slot)
+    if short or score >= g.now[BAR]:
+        return admit(g, c, slot, score), s
+    late = schedule(g, b, c, slot, score, near if exact else 0)
+    return (c if late else admit(g, c, slot, score)), s
 
 
 @inner
@@ -209,6 +208,21 @@ def due_now(g: Course, due: Ints) -> tuple[Ints, int]:
 
 
 @inner
+def tend(g: Course, b: Blocks, c: Contenders) -> None:
+    """Let contenders go that need not be followed: at once in EVA, now and then in ADA, which adjusts Δt first."""
+    if g.rules.most > 0 and g.now[ARRIVALS] - g.now[TENDED] < len(g.recent):
+        return
+    take_stock(g, c)
+    if g.now[BAR] < 0:
+        return
+    if g.rules.most > 0:
+        adjust(g, c)
+    if g.rules.later:
+        make_board(g, c)
+    dismiss(g, b, c)
+
+
+@inner
 def judge(
     g: Course, b: Blocks, c: Contenders, s: Contenders, due: Ints, query: int, at: int, log: Log
 ) -> tuple[Contenders, Contenders, Ints, Log]:
@@ -218,6 +232,8 @@ def judge(
         elect(c, g.rules.k)
     take_stock(g, c)
     due, n = due_now(g, due)
+    if g.rules.later and n > 0 and not is_fresh(g):
+        make_board(g, c)
     bounds = np.empty(n, np.int64)
     for i in range(n):
         bounds[i] = bound_of(g, due[i]) if g.queue.score[due[i]] != NO_BOUND else NO_BOUND
@@ -232,21 +248,19 @@ def judge(
         for i in range(n):
             due[i] = slots[keys[i] % n]
             bounds[i] = -(keys[i] // n)
-    i = put_off_from(g, b, s, due, bounds, ZERO, n)
+    i = put_off_from(g, b, c, s, due, bounds, ZERO, n)
     while i < n:
         c, s = examine(g, b, c, s, due[i], bounds[i])
-        i = put_off_from(g, b, s, due, bounds, i + 1, n)
+        i = put_off_from(g, b, c, s, due, bounds, i + 1, n)
     if g.rules.samples > 0:
         # Rows that were put off by a mean and have been drawn since: their scores are known now, and draw no others.
         due, n = due_now(g, due)
         for i in range(n):
-            done, bound = put_off(g, b, s, due[i], NO_BOUND)
+            done, bound = put_off(g, b, c, s, due[i], NO_BOUND)
             if not done:
                 c, s = examine(g, b, c, s, due[i], bound)
-    if c.size[ROWS] > c.size[MEMBERS] and (g.rules.most == 0 or at % 64 == 0):
-        take_stock(g, c)
-        if g.now[BAR] >= 0:
-            dismiss(g, b, c)
+    if c.size[ROWS] > c.size[MEMBERS]:
+        tend(g, b, c)
     return c, s, due, report(g.rows, c, at, query, log)
 
 
@@ -265,7 +279,6 @@ def settle(g: Course, b: Blocks, c: Contenders, seeds: Ints, told: Ints, slots: 
         c = with_seats(c, 1)
         code = g.codes[seeds[i]]
         seat = join(g.lanes, c, code, seeds[i], g.rows.seq[seeds[i]], exact_score(g, b, code, seeds[i]))
-        note(g, b, code, seeds[i])
         if i < len(told):
             c.shown[seat] = 1
             c.told[seat] = told[i]
@@ -296,7 +309,7 @@ def drive_events(
         c = settle(g, b, c, seeds, told, slots)
     due = np.empty(1024, np.int64)
     epoch = max(64, long(np.sqrt(np.float64(b.count.sum()))))
-    sums = g.rules.suffix or g.rules.exclude
+    sums = g.rules.suffix or g.rules.most > 0
     i = ZERO
     for j in range(len(step.at) + 1):
         last = j == len(step.at)

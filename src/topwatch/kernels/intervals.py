@@ -2,109 +2,110 @@
 
 from __future__ import annotations
 
-from topwatch.kernels.blocks import Blocks, find
+from topwatch.kernels.blocks import NO_BOUND, Blocks, find
+from topwatch.kernels.board import lasts, stays_out
 from topwatch.kernels.compile import ZERO, inlined, leaf, long
+from topwatch.kernels.contenders import ROWS, Contenders
 from topwatch.kernels.course import (
     ARRIVALS,
     BAR,
-    BEHIND,
     CLOCK,
     EVICTED,
     EXCLUDED,
     FAR,
     FIRST_GONE,
-    LIFE,
+    NEAR,
     OBSOLETES,
-    SCORE,
-    SEQ,
     Course,
     life,
 )
 from topwatch.kernels.exclusion import excluded
-from topwatch.kernels.lanes import GUARD, cell_of
+from topwatch.kernels.lanes import COORDINATES, GUARD, STEP, cell_of
 from topwatch.kernels.queue import NO_EVENT, OBSOLETE, enqueue
-from topwatch.kernels.scoring import Ints
 
 
 @inlined
-def later_dominators(g: Course, b: Blocks, code: int, slot: int) -> int:
-    """Return how many rows outside the answer surely dominate a row and expire later.
+def compare(g: Course, c: Contenders, code: int, slot: int) -> tuple[int, int, int]:
+    """Compare a row with all contenders: returns the least score of those that are at least as good in every column.
 
-    What its cell has counted since it came, and the rows beside the cell that were noted, less all members that may be
-    among them.
+    Also how many of the newer ones dominate the row, and how many of these its cell has counted.
     """
-    cell = cell_of(g.lanes, code)
-    found = g.passed[cell] - b.bound[find(b, cell, slot)]
-    if found == 0:
-        return ZERO
     guard = g.lanes.masks[GUARD]
+    coordinates = g.lanes.masks[COORDINATES]
+    step = g.lanes.masks[STEP]
     guarded = code | guard
     seq = g.rows.seq[slot]
-    codes = g.board[BEHIND]
-    ticks = g.board[SEQ]
-    members = ZERO
+    n = c.size[ROWS]
+    codes = c.code[:n]
+    sures = c.sure[:n]
+    seqs = c.seq[:n]
+    scores = c.score[:n]
+    least = ZERO + NO_BOUND
+    later = ZERO
+    counted = ZERO
     for i in range(len(codes)):
-        members += int((guarded - codes[i]) & guard == guard) & int(ticks[i] > seq)
-    return max(ZERO, long(found - members))
+        sure = (guarded - sures[i]) & guard == guard
+        newer = int(seqs[i] > seq)
+        least = min(least, scores[i] if sure else NO_BOUND)
+        later += int(sure) & newer & int(codes[i] != code)
+        counted += int((guarded - ((codes[i] & coordinates) + step)) & guard == guard) & newer
+    return least, later, counted
 
 
 @inlined
-def interval(g: Course, b: Blocks, code: int, slot: int, score: int) -> int:
-    """Return for how many events a row with at most this score surely stays out of the answer, of which k are members.
+def outlook(g: Course, b: Blocks, c: Contenders, code: int, slot: int) -> tuple[int, int]:
+    """Return a bound of a row's score by the contenders, and how many of these must stay above it to keep it out.
 
-    With r later dominators it stays out until r + 1 of the k members have expired or been overtaken, each whichever
-    comes first for it: the (r + 1)-th smallest of min(life, score_j - score). (Lemma 2 takes the smaller of two order
-    statistics instead, which is too long where one member expires and another is overtaken.)
+    Later dominators are always above it. What its cell has counted since the row came are later dominators in cells
+    before its own, of which contenders are told apart: as such they are above it for a while only. None is needed
+    where k later dominators are known, contenders among them.
     """
-    shortest = min(g.now[FIRST_GONE], g.now[BAR] - score)
     if not g.rules.later:
-        return shortest
-    r = later_dominators(g, b, code, slot)
-    if r == 0:
-        return shortest
-    if r >= g.rules.k:
+        return ZERO + NO_BOUND, g.rules.k
+    least, later, counted = compare(g, c, code, slot)
+    cell = cell_of(g.lanes, code)
+    others = max(ZERO, long(g.passed[cell] - b.bound[find(b, cell, slot)]) - counted)
+    return least, (ZERO if others + later >= g.rules.k else g.rules.k - others)
+
+
+@inlined
+def interval(g: Course, needed: int, score: int) -> int:
+    """Return for how many events a row with at most this score surely stays out of the answer.
+
+    Lemma 1 for EVA. With r later dominators ADA needs k - r rows above it: with the k members alone, that is until
+    r + 1 of them have expired or been overtaken, each whichever comes first for it. (Lemma 2 takes the smaller of two
+    order statistics instead, which is too long where one member expires and another is overtaken.)
+    """
+    if needed == 0:
         return FAR
-    lives = g.board[LIFE]
-    scores = g.board[SCORE]
-    for i in range(len(lives)):
-        g.lives[i] = min(lives[i], scores[i] - score)
-    return nth_smallest(g.lives, r)
+    if not g.rules.later:
+        return min(g.now[FIRST_GONE], g.now[BAR] - score)
+    return stays_out(g, needed, score)
+
+
+@inlined
+def worth(g: Course, needed: int, halvings: int) -> int:
+    """Return an interval of Δt, halved so many times; less where a lower score would not make it longer; 1 in EVA."""
+    if g.rules.most == 0:
+        return ZERO + 1
+    return max(ZERO + 1, min(g.now[NEAR] >> halvings, lasts(g, needed)))
 
 
 @leaf
-def nth_smallest(values: Ints, n: int) -> int:
-    """Return the value that n others precede in rising order; the values are put in another order."""
-    low = ZERO
-    high = long(len(values) - 1)
-    while low < high:
-        pivot = values[(low + high) >> 1]
-        i = low
-        j = high
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if n <= j:
-            high = j
-        elif n >= i:
-            low = i
-        else:
-            break
-    return values[n]
-
-
-@leaf
-def schedule(g: Course, b: Blocks, slot: int, score: int, least: int) -> bool:
-    """Make a row's event; False when it is due in less than ``least`` events, and then none is made."""
+def schedule(g: Course, b: Blocks, c: Contenders, slot: int, score: int, near: int) -> bool:
+    """Make a row's event; False when it is due in less than ``near`` events by its score, and then none is made."""
     code = g.codes[slot]
-    wait = interval(g, b, code, slot, score)
-    if wait < least:
+    _, needed = outlook(g, b, c, code, slot)
+    wait = interval(g, needed, score)
+    if wait < near and (needed == 0 or g.rules.most == 0 or wait < lasts(g, needed)):
         return False
+    make_event(g, code, slot, score, wait)
+    return True
+
+
+@leaf
+def make_event(g: Course, code: int, slot: int, score: int, wait: int) -> None:
+    """Make the event of a row with at most this score that stays out for so long."""
     q = g.queue
     q.score[slot] = score
     q.made[slot] = g.now[ARRIVALS]
@@ -120,7 +121,6 @@ def schedule(g: Course, b: Blocks, slot: int, score: int, least: int) -> bool:
         g.now[EVICTED] += int(not keep)
     else:
         enqueue(q, slot, g.now[CLOCK] + max(1, wait))
-    return True
 
 
 @inlined

@@ -5,7 +5,7 @@ from __future__ import annotations
 from topwatch.kernels.blocks import BEGIN, FIRST, NO_BOUND, SIZE, Blocks
 from topwatch.kernels.compile import ZERO, inlined, leaf, long
 from topwatch.kernels.counting import coordinate
-from topwatch.kernels.course import BAR, Course
+from topwatch.kernels.course import Course
 from topwatch.kernels.intervals import bound_of
 from topwatch.kernels.lanes import GUARD, covers, no_worse
 from topwatch.kernels.queue import NO_EVENT
@@ -14,8 +14,8 @@ LOOKED_AT = 32_768  # rows at most, for a reference row: still far fewer than ar
 
 
 @leaf
-def by_reference(g: Course, b: Blocks, code: int, slot: int) -> int:
-    """Return a bound by a row that is at least as good and has an event, NO_BOUND where none is found that helps.
+def by_reference(g: Course, b: Blocks, code: int, slot: int, limit: int) -> int:
+    """Return a bound below a limit, by a row that is at least as good and has an event; NO_BOUND where none is found.
 
     Cells are searched in the order of section 4.2, those near the row's own first, but by lines along the first column:
     the cells of a line lie side by side, and where there are no rows they are passed in no time.
@@ -34,7 +34,7 @@ def by_reference(g: Course, b: Blocks, code: int, slot: int) -> int:
                 line |= (coordinate(g.lanes, j, code) - g.offset[j]) << g.lanes.place[j]
             for cell in range(line + last, line - 1, -1):
                 if b.count[cell] > 0:
-                    bound = _by_reference_in(g, b, cell, code, slot)
+                    bound = _by_reference_in(g, b, cell, code, slot, limit)
                     if bound != NO_BOUND:
                         return bound
                     looked += b.count[cell]
@@ -46,7 +46,7 @@ def by_reference(g: Course, b: Blocks, code: int, slot: int) -> int:
 
 
 @inlined
-def _by_reference_in(g: Course, b: Blocks, cell: int, code: int, slot: int) -> int:
+def _by_reference_in(g: Course, b: Blocks, cell: int, code: int, slot: int, limit: int) -> int:
     guard = g.lanes.masks[GUARD]
     guarded = code | guard
     start = long(b.cell[cell, FIRST] + b.cell[cell, BEGIN])
@@ -59,7 +59,7 @@ def _by_reference_in(g: Course, b: Blocks, cell: int, code: int, slot: int) -> i
             if covers(code, codes[i], guard):
                 r = long(b.slot[start + i])
                 if r != slot and g.queue.due[r] != NO_EVENT and g.queue.score[r] != NO_BOUND:
-                    if bound_of(g, r) < g.now[BAR] and no_worse(g.lanes, g.rows, r, slot):
+                    if bound_of(g, r) < limit and no_worse(g.lanes, g.rows, r, slot):
                         return bound_of(g, r)
     return NO_BOUND
 

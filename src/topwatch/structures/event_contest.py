@@ -9,9 +9,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from topwatch.kernels.blocks import NO_BOUND
+from topwatch.kernels.board import LEVELS
 from topwatch.kernels.contenders import ROWS
 from topwatch.kernels.counting import COMPARED, COUNTED
-from topwatch.kernels.course import ESTIMATES, EVENTS, EVICTED, EXCLUDED, NEAR, OBSOLETES, RECENT, Course, Rules
+from topwatch.kernels.course import (
+    ESTIMATES,
+    EVENTS,
+    EVICTED,
+    EXCLUDED,
+    MADE,
+    NEAR,
+    NUMBERS,
+    OBSOLETES,
+    RECENT,
+    Board,
+    Course,
+    Rules,
+)
 from topwatch.kernels.events import drive_events
 from topwatch.kernels.lanes import NOT_RANKED
 from topwatch.kernels.queue import NO_EVENT, NOBODY, Queue
@@ -78,11 +92,11 @@ class EventContest:
         self._k = min(query.k, expected) if expected else query.k
         self._grid = DominanceGrid(window, query, column_of, how.cells)
         self._walk = new_walk(len(query.prefer))
-        self._now: Ints = np.zeros(17, np.int64)
+        self._now: Ints = np.zeros(NUMBERS, np.int64)
         self._contenders = empty_contenders()
         self._samples = empty_contenders()
         self._queue, self._passed, self._sums = self._new_queue(), np.zeros(1, np.int32), np.zeros(1, np.int32)
-        self._noted = np.zeros(window.capacity, np.bool_)
+        self._board = Board(np.zeros(LEVELS, np.int64), np.zeros((self._k + 1, LEVELS), np.int64))
         self._coming = np.zeros(1, np.int32)
         self._recent: Ints = np.zeros(1, np.int64)
         self._room = 0  # rows that the grid was made for
@@ -116,7 +130,7 @@ class EventContest:
         self._grid.build(learn_from, slots, self._room, np.zeros(self._window.capacity, np.int32))
         cells = self._grid.blocks.count.size
         self._passed, self._sums = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
-        self._noted = np.zeros(self._window.capacity, np.bool_)
+        self._now[MADE] = -1
         self._coming = np.zeros(cells, np.int32)
         self._recent = np.zeros(max(4, math.isqrt(self._room)), np.int64)
         self._now[RECENT] = 0
@@ -126,7 +140,8 @@ class EventContest:
         self._checked = self._window.tick
         self._moved = False
         known = slots[self._grid.codes[slots] != NOT_RANKED]
-        seeds = np.concatenate([told[0], promising(self._grid, known, self._k)])
+        more = min(self._how.most(self._room), max(64, self._k)) if slots.size > 4 * self._k else 0
+        seeds = np.concatenate([told[0], promising(self._grid, known, self._k + more)])
         self._drive(NO_STEP, 0, seeds, told[1].astype(np.int64), slots)
 
     def process(self, step: Step, place: int) -> Found:
@@ -165,8 +180,7 @@ class EventContest:
         grid = self._grid
         course = Course(
             self._window.rows(), grid.lanes, grid.codes, self._queue, self._passed, self._coming, self._recent,
-            self._noted, self._sums, self._now, self._walk, np.zeros(grid.lanes.shift.size, np.int64),
-            np.zeros((4, self._k), np.int64), np.zeros(self._k, np.int64), rules,
+            self._sums, self._now, self._walk, np.zeros(grid.lanes.shift.size, np.int64), self._board, rules,
         )  # fmt: skip
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         grid.blocks, self._contenders, self._samples, log = drive_events(
@@ -187,7 +201,7 @@ class EventContest:
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
         c = self._walk.counters
-        mine = (self._passed, self._coming, self._recent, self._noted, self._sums)
+        mine = (self._passed, self._coming, self._recent, self._sums, *self._board)
         arrays = (*self._queue, *self._contenders, *self._samples, *mine)
         return {
             "scores": int(c[COUNTED]),
