@@ -102,7 +102,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("ada", {"kept": 0.0, "cells": 4}),
     ("ada", {"near": 1, "maxcand": 2}),
     ("ada", {"near": 500}),
-    ("ada", {"near": 500, "maxcand": 0}),
+    ("ada", {"near": 500, "maxcand": 40}),
 ]
 
 
