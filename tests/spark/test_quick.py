@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import topwatch as tw
+from topwatch.spark import warming
 from topwatch.spark.running import QUICK
 
 HOME = Path(pyspark.__file__).parent
@@ -51,3 +52,32 @@ def test_both_steps_of_a_stream_run_in_the_same_processes(
     tw.spark.watch(rows, tw.TopK(k=1, score=tw.linear(x=1.0)), tw.last(10), segments=str(tmp_path))
     # Spark has one pool of processes for each environment, and adds this itself for the first step.
     assert spark.sparkContext.environment["SPARK_SIMPLIFIED_TRACEBACK"] == "1"
+
+
+def test_the_process_that_all_workers_are_copied_from_has_loaded_the_kernels_but_not_arrow() -> None:
+    code = "import sys; print('numba' in sys.modules, 'pyarrow' in sys.modules)"
+    assert seen(code, QUICK).split() == ["False", "False"]
+    env = {**os.environ, "SPARK_HOME": str(HOME), "PYTHONPATH": os.pathsep.join([*ZIPPED, QUICK])}
+    command = [sys.executable, "-c", code, "pyspark.daemon"]  # Spark's own words have this in them
+    assert subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.split() == [
+        "True",
+        "False",
+    ]
+
+
+def test_workers_have_loaded_their_code_before_a_stream_needs_them(spark: SparkSession) -> None:
+    warming._run(spark.sparkContext)
+    loaded = spark.sparkContext.parallelize(range(2), 2).map(lambda _: "topwatch.spark.keeper" in sys.modules)
+    assert all(loaded.collect())
+
+
+def test_workers_load_their_code_once_in_an_application(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[object] = []
+    monkeypatch.setattr(warming, "_warmed", set())
+    monkeypatch.setattr(warming, "_run", ran.append)
+    rows = spark.readStream.format("rate").load().selectExpr("value AS id", "CAST(value AS double) AS x")
+    for name in "ab":
+        tw.spark.watch(rows, tw.TopK(k=1, score=tw.linear(x=1.0)), tw.last(10), segments=str(tmp_path / name))
+    assert len(ran) == 1

@@ -75,6 +75,7 @@ def run(scale: str, only: Sequence[str], out: Path, seed: int, progress: Progres
     folder = Path(tempfile.mkdtemp(prefix="topwatch-bench-"))
     try:
         write_rows(folder / "rows", size, seed)
+        os.sync()  # so that the disk is not busy with it later
         judged: list[Verdict] = []
         wrong: list[str] = []
         content: dict[str, Any] = {"bench": "spark", "scale": scale, "seed": seed, "machine": machine.describe()}
@@ -106,14 +107,13 @@ def session(partitions: int) -> SparkSession:
     """Start Spark on two cores, with the settings of ``topwatch run``."""
     from pyspark.sql import SparkSession
 
-    from topwatch.spark.running import ON_ONE_MACHINE, SETTINGS, sockets
+    from topwatch.spark.running import SETTINGS, on_one_machine
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g")
     settings = {
         **SETTINGS,
-        **ON_ONE_MACHINE,
-        **sockets(),
+        **on_one_machine(),
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
@@ -296,11 +296,14 @@ def _start_table(starts: dict[str, float]) -> Table:
 
 def main() -> None:
     """Print the seconds of a variant's first micro-batch: what :func:`_in_a_process` runs."""
+    from topwatch.spark import classes
+
     folder, scale, seed, variant, name, batches = sys.argv[1:]
     chosen = {one.name: one for one in variants(SCALES[scale], int(seed))}
     spark = session(1)
     try:
         print(stream(spark, chosen[variant], Path(folder), name, int(batches)).first[0])
+        classes.keep()
     finally:
         spark.stop()
 

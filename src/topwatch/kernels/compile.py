@@ -49,9 +49,8 @@ def _sources_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def _cache_directory() -> str | None:
-    """Return a writable directory for this version of the sources, or None where nothing can be written."""
-    version = _sources_hash()
+def cache_directory(name: str) -> str | None:
+    """Return a writable directory for what is kept between starts, or None where nothing can be written."""
     roots = [
         os.environ.get("TOPWATCH_CACHE_DIR"),
         os.environ.get("XDG_CACHE_HOME") and os.path.join(os.environ["XDG_CACHE_HOME"], "topwatch"),
@@ -61,7 +60,7 @@ def _cache_directory() -> str | None:
     for root in roots:
         if not root:
             continue
-        path = os.path.join(root, f"kernels-{version}")
+        path = os.path.join(root, name)
         try:
             os.makedirs(path, mode=0o700, exist_ok=True)
             tempfile.TemporaryFile(dir=path).close()
@@ -71,7 +70,7 @@ def _cache_directory() -> str | None:
     return None
 
 
-CACHE_DIRECTORY = _cache_directory() if COMPILED else None
+CACHE_DIRECTORY = cache_directory(f"kernels-{_sources_hash()}") if COMPILED else None
 
 
 def kernel(function: F) -> F:

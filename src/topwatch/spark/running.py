@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs as pafs
 
+from topwatch.spark import classes
 from topwatch.spark.bulk import PARTITIONS
 from topwatch.spark.following import UNREAD, Interrupts, RunError, View, cause, follow
 from topwatch.spark.gathering import chunks
@@ -60,8 +61,14 @@ ON_ONE_MACHINE = {
     "spark.executorEnv.PYTHONPATH": QUICK,
 }
 
+JAVA = "spark.driver.extraJavaOptions"
 SOCKETS = "spark.python.unix.domain.socket"
 LONGEST = 60  # letters of a folder in which a socket can still have a name
+
+
+def on_one_machine() -> dict[str, str]:
+    """Return all settings of a Spark that runs in one process."""
+    return {**ON_ONE_MACHINE, **sockets(), JAVA: classes.options()}
 
 
 def sockets() -> dict[str, str]:
@@ -143,6 +150,8 @@ def _watch(
     folder = f"{pipeline.checkpoint}/segments/{query.id}" if pipeline.checkpoint is not None else None
     try:
         follow(query, view, folder, unread, lambda: interrupts.asked)
+        if query.recentProgress:
+            classes.keep()
     finally:
         view.phase("stopping")
         for active in (query, unread):
@@ -177,7 +186,7 @@ def start_spark(
     chosen = master or given.get("spark.master") or asked.get("spark.master") or LOCAL
     ours = dict(SETTINGS)
     if chosen.startswith("local"):
-        ours |= {**ON_ONE_MACHINE, **sockets(), PARTITIONS: str(os.cpu_count() or 1)}
+        ours |= {**on_one_machine(), PARTITIONS: str(os.cpu_count() or 1)}
     whole = SparkConf().setAll(list({**ours, **(settings or {}), **given, **asked, "spark.master": chosen}.items()))
     SparkContext(conf=whole, gateway=None if _submit() else _started(whole, console))
     return SparkSession.builder.getOrCreate()

@@ -15,6 +15,7 @@ from topwatch.spark.gathering import places_of, union
 from topwatch.spark.pruning import worthwhile
 from topwatch.spark.quoting import quoted
 from topwatch.spark.spec import Spec
+from topwatch.spark.warming import warm_up
 from topwatch.windows import Window
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 POSITION = "_position"  # place of a row in a static frame
-SHORT = "SPARK_SIMPLIFIED_TRACEBACK"
 WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that Spark watches
 
 
@@ -73,6 +73,9 @@ def watch(
     """
     from pyspark.sql.pandas.types import to_arrow_schema
 
+    first = next(iter(df.values()), None) if isinstance(df, Mapping) else df
+    if first is not None and first.isStreaming:
+        warm_up(first.sparkSession)
     listed = [queries] if not isinstance(queries, Sequence) else list(queries)
     if emit not in ("changes", "answers", "first"):
         raise QueryError(f"emit: expected 'changes', 'answers' or 'first', got {emit!r}")
@@ -166,8 +169,6 @@ def _stream(df: DataFrame, spec: Spec) -> DataFrame:
     from topwatch.spark.turn import value_of
 
     spark = df.sparkSession
-    # Spark tells only some of the processes to shorten tracebacks, and would start others for the rest.
-    spark.sparkContext.environment.setdefault(SHORT, "1")
     # Columns are called by their places: mapInArrow does not take a name with a dot. All in one step, since Spark goes
     # over the plan in every micro-batch.
     named = [column.alias(str(place)) for place, column in enumerate(_carried(df, spec))]

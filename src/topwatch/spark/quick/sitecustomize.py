@@ -3,8 +3,12 @@
 Spark puts its Python code on the path as a zip file, from which nothing is ever kept compiled: each process that Spark
 starts compiles PySpark anew, which takes a second. Where PySpark was installed by pip, the same files lie compiled
 beside that zip file, and here they come first.
+
+And one process makes all others as copies of itself: what it has loaded, they need not load. (Not Arrow, which starts a
+thread when it is loaded: threads are not copied.)
 """
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import os
@@ -33,6 +37,16 @@ def _next_one() -> None:
         found.loader.exec_module(importlib.util.module_from_spec(found))
 
 
+def _load_for_all() -> None:
+    """Load what most workers need."""
+    with contextlib.suppress(ImportError):  # it will be said by who needs it
+        importlib.import_module("topwatch.structures.fleet")
+        importlib.import_module("topwatch.algorithms.topk.reserve")
+        importlib.import_module("topwatch.kernels.prune")
+
+
 if __name__ == "sitecustomize":
     sys.path[:] = installed_first(sys.path, os.environ.get("SPARK_HOME", ""))
     _next_one()
+    if "pyspark.daemon" in sys.orig_argv:
+        _load_for_all()
