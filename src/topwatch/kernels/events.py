@@ -25,6 +25,7 @@ from topwatch.kernels.contenders import (
 )
 from topwatch.kernels.course import (
     ARRIVALS,
+    AWAY,
     BAR,
     CLOCK,
     END,
@@ -45,6 +46,7 @@ from topwatch.kernels.course import (
     take_stock,
 )
 from topwatch.kernels.delta import adjust, dismiss
+from topwatch.kernels.exclusion import excluded
 from topwatch.kernels.intervals import bound_of, interval, make_event, outlook, schedule, worth
 from topwatch.kernels.lanes import NOT_RANKED, cell_of
 from topwatch.kernels.queue import collect, dequeue, enqueue
@@ -162,11 +164,12 @@ def put_off(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
     if g.rules.most > 0 and wait < worth(g, needed, 0):
         bound = min(bound, by_cell(g, code))
         wait = interval(g, needed, bound)
-    if wait < worth(g, needed, 6):
+    away = g.now[AWAY] if excluded(g, code) else ZERO
+    if wait < max(worth(g, needed, 6), away):
         limit = g.now[BAR] - (min(g.now[NEAR], g.now[BAR]) >> 1 if g.rules.most > 0 else 0)
         bound = min(bound, by_reference(g, b, code, slot, limit))
         wait = interval(g, needed, bound)
-        if wait < worth(g, needed, 3) or bound >= g.now[BAR]:
+        if wait < max(worth(g, needed, 3), away) or bound >= g.now[BAR]:
             return False, bound
     make_event(g, code, slot, bound, wait)
     return True, bound
@@ -185,7 +188,9 @@ def examine(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
         known = is_among(g, s, slot)
         if not known and believed < g.now[BAR] and schedule(g, b, c, slot, believed, 1):
             return c, s
-    near = g.now[NEAR] if rules.most > 0 and c.size[ROWS] < rules.k + rules.most else 0
+    near = ZERO
+    if rules.most > 0 and c.size[ROWS] < rules.k + rules.most:
+        near = g.now[AWAY] if excluded(g, code) else g.now[NEAR]
     if known:
         score, exact = s.score[seat_of(s, g.rows.seq[slot])], True
     else:

@@ -97,7 +97,7 @@ def schedule(g: Course, b: Blocks, c: Contenders, slot: int, score: int, near: i
     code = g.codes[slot]
     _, needed = outlook(g, b, c, code, slot)
     wait = interval(g, needed, score)
-    if wait < near and (needed == 0 or g.rules.most == 0 or wait < lasts(g, needed)):
+    if wait < near and (needed == 0 or g.rules.most == 0 or excluded(g, code) or wait < lasts(g, needed)):
         return False
     make_event(g, code, slot, score, wait)
     return True
