@@ -8,7 +8,9 @@ from oracle_dominating import dominated
 from sizes import COMPILED
 
 import topwatch as tw
+from topwatch import snapshots
 from topwatch.algorithms.dominating.ahba import sample_size
+from topwatch.kernels.delta import FEWEST
 
 PREFER = (("x", "min"), ("y", "min"))
 ROWS = 1200 if COMPILED else 250
@@ -107,3 +109,18 @@ def test_scores_of_an_approximate_answer_are_exact(rng: np.random.Generator) -> 
     scores = dominated({name: m._feed.window.columns[i, live] for i, (name, _) in enumerate(PREFER)}, PREFER)
     known = dict(zip(m._feed.window.seq[live].tolist(), scores.tolist(), strict=True))
     assert all(known[entry.id] == entry.score for entry in m.answer())
+
+
+def test_amsa_lets_no_candidate_go_that_it_could_not_get_back(rng: np.random.Generator) -> None:
+    """What it excludes is lost: of the rows followed at the start, only those go that expire."""
+    rows, k = (20_000 if COMPILED else 400), 16
+    common = rng.random(rows + rows // 50)
+    batch = {name: common + 0.05 * rng.random(common.size) for name in "abcd"}
+    query = tw.Dominating(k=k, prefer=dict.fromkeys(batch, "min"), name="q")
+    exact = tw.Monitor(query, window=tw.last(rows), every=rows, id=None, algorithm="floor")
+    exact.push({name: column[:rows] for name, column in batch.items()})
+    header, arrays = snapshots.unpack(exact.snapshot())
+    rough = tw.Monitor.restore(snapshots.pack({**header, "every": 1, "algorithm": "amsa"}, arrays))
+    rough.push({name: column[rows:] for name, column in batch.items()})
+    assert rough.stats()["excluded"] > 0
+    assert rough.stats()["kept"] > k + FEWEST // 2
