@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from topwatch.spark.turn import take_turn
+from topwatch.spark.turn import ROWS, take_turn
 from topwatch.spark.worker import settle
 
 if TYPE_CHECKING:
     from topwatch.spark.spec import Spec
 
 PACKED = "found binary"
-ROWS = 1 << 16  # rows of a result that are handed on at once
 
 
 class Lean:

@@ -26,8 +26,8 @@ from topwatch.errors import DataError
 from topwatch.spark.keeper import Done, Keeper, Task
 from topwatch.spark.manifest import Manifest
 from topwatch.spark.segments import pack, unpack
+from topwatch.spark.turn import ROWS
 
-ROWS = 1 << 16  # rows of a result that are sent at once: memory of this size is used again
 PATIENCE = 600.0  # seconds
 OLD = 7 * 24 * 3600.0  # seconds after which a notice of nobody is removed
 

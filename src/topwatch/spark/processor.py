@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from topwatch.spark.spec import Spec
-from topwatch.spark.turn import take_turn, value_of
+from topwatch.spark.turn import ROWS, take_turn, value_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ROWS = 1 << 16  # rows of a result that are handed on at once
 
 
 class Watching(StatefulProcessor):

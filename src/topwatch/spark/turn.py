@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from topwatch.spark.keeper import Done
     from topwatch.spark.spec import Spec
 
+ROWS = 1 << 16  # rows of a result that are handed on at once: memory of this size is used again
+
 
 def value_of(spec: Spec) -> str:
     """Return what the value in the store is, in Spark's words. One value: each more costs some milliseconds."""
