@@ -16,6 +16,7 @@ from topwatch.kernels.rows import ENTER, LEAVE, Log, Rows, with_room, write
 from topwatch.kernels.scoring import Ints
 
 SWAPS = 8  # more changes than this are found by sorting
+ROOMY = 4096  # seats that are never too many
 
 
 class Contenders(NamedTuple):
@@ -38,13 +39,16 @@ ROWS, MEMBERS, GONE = range(3)
 
 @inner
 def with_seats(c: Contenders, more: int) -> Contenders:
-    """Return the contenders, moved to larger arrays when there is no room for ``more``."""
+    """Return the contenders, moved to larger arrays when there is no room for ``more``, smaller ones when far too much.
+
+    Those that are gone are never more than have room: each had a seat when it was last shown.
+    """
     n = c.size[ROWS]
-    have = len(c.code)
-    if n + more <= have:
+    if n + more <= len(c.code) <= 8 * (n + more) + ROOMY:
         return c
-    new = np.empty((8, 2 * (n + more)), np.int64)
-    gone = np.empty((2 * (n + more), 3), np.int64)
+    room = 2 * (n + more) + c.size[GONE]
+    new = np.empty((8, room), np.int64)
+    gone = np.empty((room, 3), np.int64)
     for i in range(n):
         new[0, i] = c.code[i]
         new[1, i] = c.sure[i]

@@ -15,9 +15,9 @@ from topwatch.kernels.compile import ZERO, inlined, kernel, leaf, long
 from topwatch.kernels.lanes import GUARD, NOT_RANKED, Lanes, beats, covers, surely
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Ints
+from topwatch.kernels.undecided import PIECE, Undecided, decide, put_aside
 
 COUNTED, COMPARED = range(2)  # of the counters: scores counted, comparisons of rows
-PIECE = 64  # rows looked at together
 
 
 class Walk(NamedTuple):
@@ -28,6 +28,7 @@ class Walk(NamedTuple):
     most: Ints
     at: Ints
     counters: Ints
+    undecided: Undecided
 
 
 @leaf
@@ -163,18 +164,26 @@ def count_beside(
     d = len(lanes.place)
     sure = surely(lanes, code)
     found = ZERO
+    left_open = ZERO
+    walk.undecided.size[0] = 0
     walk.counters[COUNTED] += 1
     for slab in range(d):
         more = _begin_slab(lanes, code, slab, walk)
         while more:
             first = _cell_at(lanes, walk)
-            mine, held = _count_line(lanes, rows, b, first, first + walk.most[0] - walk.least[0], code, sure, slot)
+            last = first + walk.most[0] - walk.least[0]
+            certain, maybe, held = _count_line(lanes, rows, b, first, last, code, sure, slot, walk.undecided)
             walk.counters[COMPARED] += held
-            found += mine
-            most -= held - mine
+            found += certain
+            left_open += maybe - certain
+            most -= held - maybe
             if most < enough:
                 return found, most
             more = _advance(walk, 1, d - 1)
+    if left_open > 0:
+        certain = decide(lanes, rows, b, walk.undecided, code, sure, slot)
+        found += certain
+        most -= left_open - certain
     return found, most
 
 
@@ -198,13 +207,14 @@ def _begin_slab(lanes: Lanes, code: int, slab: int, walk: Walk) -> bool:
 
 @inlined
 def _count_line(
-    lanes: Lanes, rows: Rows, b: Blocks, first: int, last: int, code: int, sure: int, slot: int
-) -> tuple[int, int]:
-    """Count the rows that a row dominates in cells that follow each other, and all their rows.
+    lanes: Lanes, rows: Rows, b: Blocks, first: int, last: int, code: int, sure: int, slot: int, undecided: Undecided
+) -> tuple[int, int, int]:
+    """Count, in cells that follow each other, the rows that a row dominates, those that it may by their codes, and all.
 
     Blocks that follow each other in memory, as nearly all do, are gone through as one.
     """
-    found = ZERO
+    certain = ZERO
+    maybe = ZERO
     held = ZERO
     start = ZERO
     stop = ZERO  # behind the last row
@@ -215,35 +225,71 @@ def _count_line(
             continue
         here = b.cell[cell, FIRST]
         if here != end:
-            found += _count_among(lanes, rows, b.code[start:stop], b.slot[start:stop], code, sure, slot)
+            sure_ones, some = _count_places(lanes, rows, b, start, stop, code, sure, slot, undecided)
+            certain += sure_ones
+            maybe += some
             start = long(here + b.cell[cell, BEGIN])
         stop = long(here + b.cell[cell, BEGIN] + size)
         end = here + room_of(b.cell[cell, KIND])
         held += size
-    found += _count_among(lanes, rows, b.code[start:stop], b.slot[start:stop], code, sure, slot)
-    return found, held
+    sure_ones, some = _count_places(lanes, rows, b, start, stop, code, sure, slot, undecided)
+    return certain + sure_ones, maybe + some, held
 
 
 @inlined
-def _count_among(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int, sure: int, slot: int) -> int:
-    """Count the rows that a row dominates, of some that are given by their codes and slots.
+def _count_places(
+    lanes: Lanes, rows: Rows, b: Blocks, start: int, stop: int, code: int, sure: int, slot: int, undecided: Undecided
+) -> tuple[int, int]:
+    """Count the rows from place ``start`` to ``stop`` that a row dominates, and those that it may by their codes.
+
+    Where these are not the same, the rows are put aside; at once looked up when there is no more room for that.
+    """
+    certain = ZERO
+    maybe = ZERO
+    for first in range(start, stop, PIECE):
+        codes = b.code[first : min(stop, first + PIECE)]
+        sure_ones, some = _count_piece(lanes, codes, code, sure)
+        if some != sure_ones:
+            if undecided.size[0] < len(undecided.piece):
+                put_aside(undecided, first, len(codes))
+            else:
+                sure_ones += _decide(lanes, rows, codes, b.slot[first : first + len(codes)], code, sure, slot)
+                some = sure_ones
+        certain += sure_ones
+        maybe += some
+    return certain, maybe
+
+
+@inlined
+def _count_piece(lanes: Lanes, codes: Ints, code: int, sure: int) -> tuple[int, int]:
+    """Count the codes of rows that a row dominates, and of those that it may.
 
     At a place without a row the guards turn around, and it is at least nothing.
     """
     guard = lanes.masks[GUARD]
+    certain = ZERO
+    maybe = ZERO
+    for i in range(len(codes)):
+        maybe += int(((codes[i] ^ guard) - code) & guard == guard)
+        certain += int(((codes[i] ^ guard) - sure) & guard == guard)
+    if sure == code:
+        same = ZERO
+        for i in range(len(codes)):
+            same += int(codes[i] == code)
+        certain -= same
+        maybe -= same
+    return certain, maybe
+
+
+@inlined
+def _count_among(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int, sure: int, slot: int) -> int:
+    """Count the rows that a row dominates, of some that are given by their codes and slots."""
     found = ZERO
     for first in range(0, len(codes), PIECE):
         part = codes[first : min(len(codes), first + PIECE)]
-        maybe = ZERO
-        certain = ZERO
-        for i in range(len(part)):
-            maybe += int(((part[i] ^ guard) - code) & guard == guard)
-            certain += int(((part[i] ^ guard) - sure) & guard == guard)
+        certain, maybe = _count_piece(lanes, part, code, sure)
         if maybe != certain:
             certain += _decide(lanes, rows, part, slots[first : first + len(part)], code, sure, slot)
-        if sure == code:
-            for i in range(len(part)):
-                certain -= int(part[i] == code)
         found += certain
     return found
 

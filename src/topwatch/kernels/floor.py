@@ -17,7 +17,7 @@ from topwatch.kernels.blocks import (
     take_away,
     with_space,
 )
-from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf, long
+from topwatch.kernels.compile import AHEAD, ZERO, fetch, inlined, inner, kernel, leaf, long
 from topwatch.kernels.contenders import (
     GONE,
     MEMBERS,
@@ -36,6 +36,7 @@ from topwatch.kernels.contenders import (
 )
 from topwatch.kernels.ground import (
     CAME,
+    LENGTH,
     LEVEL,
     LIVE,
     NEAR,
@@ -50,8 +51,10 @@ from topwatch.kernels.ground import (
     begin_epoch,
     choose_pivots,
     clear,
+    end_of_line,
     measure,
     place_row,
+    set_pace,
 )
 from topwatch.kernels.lanes import NOT_RANKED, cell_of
 from topwatch.kernels.rows import Log, Step
@@ -72,7 +75,7 @@ def arrive(g: Ground, b: Blocks, c: Contenders, code: int, cell: int, slot: int)
     f.now[CAME] += 1
     f.now[LIVE] += 1
     bump(g.lanes, g.rows, c, code, slot, 1)
-    if f.sums[cell] + len(f.came) >= f.now[LEVEL]:
+    if f.sums[cell] + f.now[LENGTH] >= f.now[LEVEL]:
         place_row(g, b, c, long(b.cell[cell, FIRST] + b.cell[cell, BEGIN] + b.cell[cell, SIZE] - 1), cell)
 
 
@@ -91,12 +94,27 @@ def expire(g: Ground, b: Blocks, c: Contenders, slot: int) -> None:
     bump(g.lanes, g.rows, c, code, slot, -1)
 
 
+@inlined
+def look_ahead(g: Ground, b: Blocks, later: int, soon: int, arrives: bool) -> None:
+    """Ask for the memory of a later row's cell, and for the place that a row takes, or leaves, soon."""
+    cell = cell_of(g.lanes, g.codes[later])
+    fetch(b.cell, 4 * cell)
+    fetch(g.floor.sums, cell)
+    cell = cell_of(g.lanes, g.codes[soon])
+    at = long(b.cell[cell, FIRST] + b.cell[cell, BEGIN])
+    if arrives:
+        at += b.cell[cell, SIZE]
+    fetch(b.code, at)
+    fetch(b.slot, at)
+    fetch(b.bound, at)
+
+
 @inner
 def next_epoch(g: Ground, b: Blocks, c: Contenders) -> Contenders:
     """End an epoch: raise the floor when many rows reach it, and look at every row that may reach it now."""
     begin_epoch(g, b)
     trim(g, b, c)
-    return survey(g, b, c)
+    return survey(g, b, with_seats(c, 1))
 
 
 @inner
@@ -116,7 +134,7 @@ def trim(g: Ground, b: Blocks, c: Contenders) -> None:
         f.now[LEVEL] = ranked_score(c, f.k + f.slack)
         reach, _, _ = standing(c, f.now[LEVEL])
     balance(g, c.size[ROWS] - reach)
-    far = f.now[NEAR] + max(2 * len(f.came), f.now[NEAR] >> 2)
+    far = f.now[NEAR] + max(2 * f.now[LENGTH], f.now[NEAR] >> 2)
     kept = ZERO
     for i in range(c.size[ROWS]):
         if c.score[i] + far < f.now[LEVEL] and c.member[i] + c.shown[i] == 0:
@@ -140,23 +158,24 @@ def trim(g: Ground, b: Blocks, c: Contenders) -> None:
 def survey(g: Ground, b: Blocks, c: Contenders) -> Contenders:
     """Look at all rows of cells that can reach the floor in this epoch, at its beginning."""
     f = g.floor
-    epoch = len(f.came)
+    epoch = f.now[LENGTH]
     f.now[SURVEYS] += 1
     choose_pivots(g, b)
-    for cell in range(len(f.sums)):
-        if b.count[cell] == 0 or f.sums[cell] + epoch < f.now[LEVEL]:
-            continue
-        start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
-        drift = f.drift[cell]
-        for at in range(start, start + b.cell[cell, SIZE]):
-            bound = b.bound[at]
-            if bound == CONTENDS or (bound != NO_BOUND and bound + drift + epoch < f.now[LEVEL]):
-                continue
-            if c.size[ROWS] == len(c.code):
-                c = with_seats(c, 1)
-            place_row(g, b, c, long(at), cell)
-            if c.size[ROWS] > 4 * (f.k + f.slack) + 64:
-                _raise(g, c)
+    many = max(4 * (f.k + f.slack) + 64, c.size[ROWS] + (c.size[ROWS] >> 1))
+    for first in range(0, len(f.sums), 1 << g.lanes.bits[0]):
+        for cell in range(first, end_of_line(g, first)):
+            start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
+            drift = f.drift[cell]
+            for at in range(start, start + b.cell[cell, SIZE]):
+                bound = b.bound[at]
+                if bound == CONTENDS or (bound != NO_BOUND and bound + drift + epoch < f.now[LEVEL]):
+                    continue
+                if c.size[ROWS] == len(c.code):
+                    c = with_seats(c, 1)
+                place_row(g, b, c, long(at), cell)
+                if c.size[ROWS] > many:
+                    _raise(g, c)
+                    many = 2 * c.size[ROWS]
     return c
 
 
@@ -174,7 +193,7 @@ def refill(g: Ground, b: Blocks, c: Contenders) -> Contenders:
     """Lower the floor until k rows reach it."""
     f = g.floor
     begin_epoch(g, b)
-    epoch = len(f.came)
+    epoch = f.now[LENGTH]
     steps = ZERO
     while True:
         reach, _, _ = standing(c, f.now[LEVEL])
@@ -193,6 +212,7 @@ def refill(g: Ground, b: Blocks, c: Contenders) -> Contenders:
             lower = min(level - 1, bounds[known - f.k - f.slack])
         f.now[LEVEL] = lower if lower > 0 else NEVER
         steps += 1
+        set_pace(g)
         c = survey(g, b, c)
 
 
@@ -222,6 +242,7 @@ def settle_in(g: Ground, b: Blocks, c: Contenders, seeds: Ints, told: Ints) -> C
     if c.size[ROWS] >= f.k + f.slack and f.now[LIVE] > f.k + 2 * f.slack:
         f.now[LEVEL] = ranked_score(c, f.k + f.slack)
     f.now[PIVOT_LEVEL] = f.now[LEVEL] // 2
+    set_pace(g)
     c = survey(g, b, c)
     trim(g, b, c)
     return c
@@ -247,6 +268,8 @@ def go_on(g: Ground, b: Blocks, c: Contenders, step: Step, way: Ints) -> int:
         j = way[JUDGED]
         last = j == len(step.at)
         for r in range(way[ARRIVED], len(step.arrived) if last else step.arrivals[j]):
+            if r + 2 * AHEAD < len(step.arrived):
+                look_ahead(g, b, step.arrived[r + 2 * AHEAD], step.arrived[r + AHEAD], True)
             code = g.codes[step.arrived[r]]
             if code != NOT_RANKED:
                 cell = cell_of(g.lanes, code)
@@ -254,11 +277,13 @@ def go_on(g: Ground, b: Blocks, c: Contenders, step: Step, way: Ints) -> int:
                     return ROOM
                 arrive(g, b, c, code, cell, step.arrived[r])
             way[ARRIVED] = r + 1
-            if f.now[CAME] == len(f.came):
+            if f.now[CAME] == f.now[LENGTH]:
                 return EPOCH
         if last:
             return NOTHING
         for e in range(way[EXPIRED], step.heads[j + 1] if g.rows.fifo else step.expiries[j]):
+            if g.rows.fifo:
+                look_ahead(g, b, (e + 2 * AHEAD) & g.rows.mask, (e + AHEAD) & g.rows.mask, False)
             expire(g, b, c, e & g.rows.mask if g.rows.fifo else step.expired[e])
             way[EXPIRED] = e + 1
             if f.now[WENT] == len(f.went):

@@ -1,7 +1,7 @@
 """What bounds the scores of the rows that ``floor`` does not follow, and the pivots that do it by comparison.
 
-The invariant: a row that is no contender has a score below the floor until the epoch ends. An epoch is a fixed number
-of arrivals; in it no score rises by more. What is written with a row is a bound of its score at the epoch's beginning,
+The invariant: a row that is no contender has a score below the floor until the epoch ends. An epoch is a number of
+arrivals; in it no score rises by more. What is written with a row is a bound of its score at the epoch's beginning,
 less its cell's drift, so that one number per cell keeps the bounds of all its rows.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.kernels.blocks import BEGIN, CONTENDS, FIRST, NO_BOUND, SIZE, Blocks
-from topwatch.kernels.compile import ZERO, inner, kernel, leaf, long
+from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf, long
 from topwatch.kernels.contenders import Contenders, join
 from topwatch.kernels.counting import COMPARED, Walk, behind, count_beside, put_slabs_in_order, suffix_sums
 from topwatch.kernels.lanes import GUARD, Lanes, cell_of, covers, strictly_within, surely, within
@@ -20,12 +20,15 @@ from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Ints
 
 NEVER = -(2**40)  # a floor that every row reaches
-REST = 64  # epochs' worth of arrivals: how far below the floor a bound is counted down, so that it holds for a while
+LEAST_REST, MOST_REST = 8, 64  # epochs' worth of arrivals: how far below the floor a bound is counted down
+SHARE = 16  # of the floor is the longest epoch: where scores are low, most rows would reach it in a long one
 DEAREST = 4  # comparisons that cost as much as following a contender through one arrival and one expiry
 
 # Of Floor.now: the floor, arrivals and expiries of this epoch, pivots, least bound of a pivot, ranked rows, surveys,
-# refills, how far below the floor scores are followed, comparisons until this epoch.
-LEVEL, CAME, WENT, PIVOTS, PIVOT_LEVEL, LIVE, SURVEYS, REFILLS, NEAR, SPENT = range(10)
+# refills, how far below the floor scores are followed, comparisons until this epoch, how far below the floor bounds
+# are counted down, comparisons of this epoch with rows that had a bound before, arrivals that end the epoch.
+LEVEL, CAME, WENT, PIVOTS, PIVOT_LEVEL, LIVE, SURVEYS, REFILLS, NEAR, SPENT, REST, RECOUNTED, LENGTH = range(13)
+NUMBERS = 13
 
 
 class Floor(NamedTuple):
@@ -35,7 +38,7 @@ class Floor(NamedTuple):
     sums: np.ndarray  # by cell, int32: rows in cells not before it when the epoch began
     drift: np.ndarray  # by cell, int32: what the bounds of its rows have risen by
     arrived: np.ndarray  # by cell, int32: arrivals of this epoch
-    came: Ints  # codes of this epoch's arrivals; as long as an epoch
+    came: Ints  # codes of this epoch's arrivals; as long as the longest epoch
     went: Ints  # codes of its expiries
     pivot: Ints  # rows below the floor as codes: what is no better in any column is below it too
     pivot_bound: Ints
@@ -101,26 +104,39 @@ def note_pivot(g: Ground, code: int, bound: int) -> None:
         f.now[PIVOTS] = n + 1
 
 
+@inlined
+def end_of_line(g: Ground, first: int) -> int:
+    """Return where the cells end, of a line that begins with ``first``, whose rows may reach the floor in this epoch.
+
+    The counts of cells not before a cell fall along a line, so of most lines only the first cell is looked at.
+    """
+    f = g.floor
+    least = f.now[LEVEL] - f.now[LENGTH]
+    cell = first
+    while cell < first + (1 << g.lanes.bits[0]) and f.sums[cell] >= least:
+        cell += 1
+    return cell
+
+
 @inner
 def choose_pivots(g: Ground, b: Blocks) -> None:
     """Take rows with high bounds below the floor, lowest first; the level that makes enough of them is learnt."""
     f = g.floor
-    epoch = len(f.came)
+    epoch = f.now[LENGTH]
     limit = f.now[LEVEL] - epoch
     room = len(f.pivot)
     f.now[PIVOT_LEVEL] = min(f.now[PIVOT_LEVEL], limit - 1)
     f.now[PIVOTS] = 0
     found = ZERO
-    for cell in range(len(f.sums)):
-        if b.count[cell] == 0 or f.sums[cell] + epoch < f.now[LEVEL]:
-            continue
-        start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
-        drift = f.drift[cell]
-        for at in range(start, start + b.cell[cell, SIZE]):
-            bound = b.bound[at]
-            if bound != CONTENDS and bound != NO_BOUND and f.now[PIVOT_LEVEL] <= bound + drift < limit:
-                found += 1
-                note_pivot(g, b.code[at], bound + drift)
+    for first in range(0, len(f.sums), 1 << g.lanes.bits[0]):
+        for cell in range(first, end_of_line(g, first)):
+            start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
+            drift = f.drift[cell]
+            for at in range(start, start + b.cell[cell, SIZE]):
+                bound = b.bound[at]
+                if bound != CONTENDS and bound != NO_BOUND and f.now[PIVOT_LEVEL] <= bound + drift < limit:
+                    found += 1
+                    note_pivot(g, b.code[at], bound + drift)
     n = f.now[PIVOTS]
     keys = np.empty(n, np.int64)
     codes = np.empty(n, np.int64)
@@ -143,11 +159,13 @@ def place_row(g: Ground, b: Blocks, c: Contenders, at: int, cell: int) -> None:
     """Find a bound for the row at a place that keeps it below the floor, or make it a contender; needs a seat."""
     f = g.floor
     code = b.code[at]
-    epoch = len(f.came)
+    epoch = f.now[LENGTH]
     bound = below_a_pivot(g, code)
     if bound == NO_BOUND:
-        limit = f.now[LEVEL] - REST * epoch
-        score, bound = measure(g, b, code, long(b.slot[at]), limit)
+        before = g.walk.counters[COMPARED]
+        score, bound = measure(g, b, code, long(b.slot[at]), f.now[LEVEL] - f.now[REST])
+        if b.bound[at] != NO_BOUND:
+            f.now[RECOUNTED] += g.walk.counters[COMPARED] - before
         if bound + max(epoch, f.now[NEAR]) >= f.now[LEVEL]:
             slot = long(b.slot[at])
             join(g.lanes, c, code, slot, g.rows.seq[slot], score)
@@ -191,14 +209,35 @@ def begin_epoch(g: Ground, b: Blocks) -> None:
 
 @leaf
 def balance(g: Ground, below: int) -> None:
-    """Follow scores further below the floor where counting rows again costs more than that, given how many are."""
+    """Follow scores further below the floor where counting rows again costs more than that, given how many are.
+
+    And count bounds down further where rows are counted again too often, less far where they seldom are: what that
+    costs with rows counted for the first time is about a quarter of it.
+    """
     f = g.floor
-    epoch = len(f.came)
+    epoch = f.now[LENGTH]
     spent = g.walk.counters[COMPARED] - f.now[SPENT]
     f.now[SPENT] += spent
     near = f.now[NEAR]
     near += near >> 2 if spent > DEAREST * below * epoch else -(near >> 3)
-    f.now[NEAR] = min(max(near, 2 * epoch), REST * epoch // 2)
+    f.now[NEAR] = near
+    rest = f.now[REST]
+    rest += rest >> 2 if 5 * f.now[RECOUNTED] > spent else -(rest >> 3)
+    f.now[REST] = rest
+    f.now[RECOUNTED] = 0
+    set_pace(g)
+
+
+@leaf
+def set_pace(g: Ground) -> None:
+    """Choose the length of an epoch that begins now, and what depends on it, given the floor."""
+    f = g.floor
+    epoch = long(len(f.came))
+    if f.now[LEVEL] > 0:
+        epoch = min(epoch, max(16, f.now[LEVEL] // SHARE))
+    f.now[LENGTH] = epoch
+    f.now[NEAR] = min(max(f.now[NEAR], 2 * epoch), MOST_REST * epoch // 2)
+    f.now[REST] = min(max(f.now[REST], LEAST_REST * epoch), MOST_REST * epoch)
 
 
 @leaf

@@ -35,10 +35,10 @@ class Lanes(NamedTuple):
     coarse: Ints  # a level shifted by this is the coordinate of a cell
     bits: Ints  # of that coordinate
     place: Ints  # where these bits stand in the number of a cell
-    masks: Ints  # guards, cell coordinates, one step of a cell in every lane
+    masks: Ints  # guards, cell coordinates, one step of a cell in every lane; a level in the first
 
 
-GUARD, COORDINATES, STEP = range(3)
+GUARD, COORDINATES, STEP, LEVEL = range(4)
 
 
 @inlined
@@ -92,15 +92,10 @@ def surely(lanes: Lanes, code: int) -> int:
     """Return the least code whose rows are all at least as large as a row of ``code``, in every column."""
     sure = code
     for j in range(len(lanes.shift)):
-        level = (code >> lanes.shift[j]) & ((1 << (_width(lanes) - 1)) - 1)
+        level = (code >> lanes.shift[j]) & lanes.masks[LEVEL]
         if lanes.single[j, level] == 0:
             sure += 1 << lanes.shift[j]
     return sure
-
-
-@inlined
-def _width(lanes: Lanes) -> int:
-    return 64 // len(lanes.shift)
 
 
 @leaf
@@ -110,7 +105,7 @@ def beats(lanes: Lanes, rows: Rows, p: int, code: int, q: int, other: int) -> bo
     Only columns in which levels are equal need their values: these lie all over memory.
     """
     better = False
-    mask = (1 << (_width(lanes) - 1)) - 1
+    mask = lanes.masks[LEVEL]
     for j in range(len(lanes.column)):
         if ((code ^ other) >> lanes.shift[j]) & mask:
             better = True

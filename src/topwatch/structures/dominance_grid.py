@@ -16,6 +16,7 @@ from topwatch.kernels.blocks import KIND, KINDS, NO_BLOCK, Blocks, fill, rename
 from topwatch.kernels.counting import Walk
 from topwatch.kernels.lanes import NOT_RANKED, Lanes, encode_all
 from topwatch.kernels.scoring import Floats, Ints
+from topwatch.kernels.undecided import none_undecided
 from topwatch.queries import Dominating
 from topwatch.structures.engine import Window
 
@@ -135,7 +136,7 @@ class DominanceGrid:
             guard |= 1 << int(shift[j] + width - 1)
             coordinates |= (((1 << (width - 1)) - 1) >> int(coarse[j]) << int(coarse[j])) << int(shift[j])
             step |= 1 << int(shift[j] + coarse[j])
-        masks = np.array([guard, coordinates, step], dtype=np.uint64).astype(np.int64)
+        masks = np.array([guard, coordinates, step, (1 << (width - 1)) - 1], dtype=np.uint64).astype(np.int64)
         place = np.concatenate([[0], np.cumsum(bits)[:-1]])
         return Lanes(
             self._column, self._sign, self._where, self._low, self._high,
@@ -242,4 +243,4 @@ def empty_blocks(cells: int, places: int = 64) -> Blocks:
 def new_walk(d: int) -> Walk:
     """Return room for a way through the cells."""
     order, least, most, at = np.zeros((4, d), np.int64)
-    return Walk(order, least, most, at, np.zeros(4, np.int64))
+    return Walk(order, least, most, at, np.zeros(2, np.int64), none_undecided())

@@ -33,7 +33,21 @@ from topwatch.kernels.blocks import CONTENDS, NO_BOUND
 from topwatch.kernels.contenders import ROWS
 from topwatch.kernels.counting import COMPARED, COUNTED
 from topwatch.kernels.floor import AGAIN, ANEW, ON, drive_floor
-from topwatch.kernels.ground import LEVEL, LIVE, NEAR, NEVER, REFILLS, SURVEYS, Floor, Ground, bounds_by_slot
+from topwatch.kernels.ground import (
+    LENGTH,
+    LEVEL,
+    LIVE,
+    MOST_REST,
+    NEAR,
+    NEVER,
+    NUMBERS,
+    REFILLS,
+    REST,
+    SURVEYS,
+    Floor,
+    Ground,
+    bounds_by_slot,
+)
 from topwatch.kernels.lanes import NOT_RANKED
 from topwatch.kernels.rows import Log, Step
 from topwatch.kernels.scoring import Floats, Ints
@@ -101,16 +115,18 @@ class FloorContest:
         self._grid.build(learn_from, slots, self._room, bounds)
         now = self._floor.now
         self._floor = self._new_floor(self._grid.blocks.count.size)
-        now[NEAR] = self._floor.now[NEAR]
+        now[[NEAR, REST, LENGTH]] = self._floor.now[[NEAR, REST, LENGTH]]
         self._floor.now[:] = now
         self._crowding = self._grid.crowding()
         self._checked = self._built = self._window.tick
 
     def _new_floor(self, cells: int) -> Floor:
         epoch = max(16, round(1.4 * math.sqrt(self._room)))
-        now = np.zeros(10, np.int64)
+        now = np.zeros(NUMBERS, np.int64)
         now[LEVEL] = NEVER
         now[NEAR] = 16 * epoch
+        now[REST] = MOST_REST * epoch
+        now[LENGTH] = epoch
         sums, drift, arrived = (np.zeros(cells, np.int32) for _ in range(3))
         came, went, pivot, bound = (np.zeros(size, np.int64) for size in (epoch, epoch, PIVOTS, PIVOTS))
         return Floor(now, sums, drift, arrived, came, went, pivot, bound, self._k, self._slack)
