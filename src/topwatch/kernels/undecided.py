@@ -1,8 +1,8 @@
 """Rows whose codes leave open whether a row dominates them: put aside during a count, looked up together at its end.
 
 Two values of one level are told apart by themselves only, and they lie all over memory. The more columns, the fewer
-levels a lane has: of eight columns one in twenty rows is left open. A count often ends without them; if not, their
-values are asked for all at once, so that the waits for memory overlap.
+levels a lane has, 126 with eight, and the more rows are left open. A count may end without them; if not, their values
+are asked for all at once, so that the waits for memory overlap.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from topwatch.kernels.scoring import Ints
 
 PIECE = 64  # rows looked at together
 TOGETHER = 256  # rows looked up together
+MOST_PIECES = 8192  # put aside
 
 
 class Undecided(NamedTuple):
@@ -30,10 +31,11 @@ class Undecided(NamedTuple):
     slot: Ints
 
 
-def none_undecided() -> Undecided:
-    """Return room for pieces that are put aside."""
+def none_undecided(rows: int) -> Undecided:
+    """Return room for pieces that are put aside, in a window of so many rows; for many when that is not known."""
     place, slot = np.zeros((2, TOGETHER + PIECE), np.int64)
-    return Undecided(np.zeros(8192, np.int64), np.zeros(1, np.int64), place, slot)
+    pieces = min(MOST_PIECES, max(PIECE, rows // PIECE)) if rows else MOST_PIECES
+    return Undecided(np.zeros(pieces, np.int64), np.zeros(1, np.int64), place, slot)
 
 
 @inlined

@@ -240,7 +240,7 @@ def empty_blocks(cells: int, places: int = 64) -> Blocks:
     )
 
 
-def new_walk(d: int) -> Walk:
-    """Return room for a way through the cells."""
+def new_walk(d: int, rows: int) -> Walk:
+    """Return room for a way through the cells of a window of so many rows, 0 when that is not known."""
     order, least, most, at = np.zeros((4, d), np.int64)
-    return Walk(order, least, most, at, np.zeros(2, np.int64), none_undecided())
+    return Walk(order, least, most, at, np.zeros(2, np.int64), none_undecided(rows))

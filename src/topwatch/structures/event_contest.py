@@ -92,7 +92,7 @@ class EventContest:
         self._how = how
         self._k = min(query.k, expected) if expected else query.k
         self._grid = DominanceGrid(window, query, column_of, how.cells)
-        self._walk = new_walk(len(query.prefer))
+        self._walk = new_walk(len(query.prefer), expected)
         self._now: Ints = np.zeros(NUMBERS, np.int64)
         self._contenders = empty_contenders()
         self._samples = empty_contenders()
@@ -203,7 +203,7 @@ class EventContest:
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
         c = self._walk.counters
-        mine = (self._passed, self._coming, self._recent, self._sums, *self._board)
+        mine = (self._passed, self._coming, self._recent, self._sums, *self._board, *self._walk.undecided)
         arrays = (*self._queue, *self._contenders, *self._samples, *mine)
         return {
             "scores": int(c[COUNTED]),

@@ -87,7 +87,8 @@ class BfaContest:
         grid = DominanceGrid(window, self._query, self._column_of, even=True)
         grid.build(slots, slots, slots.size, np.full(window.capacity, NO_BOUND, np.int32))
         s.score[slots[~np.isnan(s.value[0, slots])]] = 0
-        count_all(grid.lanes, window.rows(), grid.blocks, new_walk(len(self._preferred)), s.score)
+        walk = new_walk(len(self._preferred), slots.size)
+        count_all(grid.lanes, window.rows(), grid.blocks, walk, s.score)
         n = told[0].size
         s.answer[0, :n], s.answer[2, :n] = told[0], told[1].astype(np.int64)
         s.answer[1, :n] = window.seq[told[0]] if window.fifo else window.entity[told[0]]  # type: ignore[union-attr]

@@ -17,6 +17,9 @@ an answer is no special case, so that all windows are served alike.
 Rows not far below the floor are contenders too, as long as following them costs less than counting them again whenever
 their bounds have drifted up to the floor; how far that is, is learnt from the comparisons that counts take.
 
+An epoch is 1.4 √n arrivals, or a sixteenth of the floor where scores are low: no score rises by more in it, so that
+rows within an epoch of the floor must be followed.
+
 Cost per event: O(c) for c contenders (k + 20 %, and those below the floor), by vector operations; per epoch O(cells d)
 for the suffix counts and one look at the rows of cells that are not low. Memory per row: 8 B for its code and, by cell,
 16 B with some slack.
@@ -88,7 +91,7 @@ class FloorContest:
         self._slack = slack if slack is not None else max(8, self._k // 5)
         self._grid = DominanceGrid(window, query, column_of, cells)
         self._contenders = empty_contenders()
-        self._walk = new_walk(len(query.prefer))
+        self._walk = new_walk(len(query.prefer), expected)
         self._room = 1  # rows that the grid was made for
         self._floor = self._new_floor(1)
         self._crowding = 1.0
@@ -183,7 +186,7 @@ class FloorContest:
         """Counters since the start."""
         c, now = self._walk.counters, self._floor.now
         kept = int(self._contenders.size[ROWS])
-        size = sum(array.nbytes for array in self._floor if isinstance(array, np.ndarray))
+        size = sum(array.nbytes for array in (*self._floor, *self._walk.undecided) if isinstance(array, np.ndarray))
         return {
             "scores": int(c[COUNTED]),
             "comparisons": int(c[COMPARED]),

@@ -1,0 +1,63 @@
+"""What ``floor`` does inside, where answers alone would not tell: rows put aside, few contenders, room given back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle_dominating import dominated
+from sizes import COMPILED
+
+import topwatch as tw
+from topwatch.bench import generators
+from topwatch.kernels.contenders import ROOMY
+
+ROWS = 3000 if COMPILED else 300
+
+
+def monitor(d: int, k: int, rows: int) -> tuple[tw.Monitor, Any]:
+    """A monitor and its contest."""
+    query = tw.Dominating(k=k, prefer=dict.fromkeys(names(d), "min"), name="q")
+    m = tw.Monitor(query, window=tw.last(rows), id=None, algorithm="floor")
+    return m, next(iter(m._engines.values()))._contests[0]
+
+
+def names(d: int) -> list[str]:
+    return [f"x{j}" for j in range(d)]
+
+
+def batch(columns: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: np.ascontiguousarray(column) for name, column in zip(names(len(columns)), columns, strict=True)}
+
+
+def right_scores(columns: np.ndarray, k: int) -> list[float]:
+    prefer = [(name, "min") for name in names(len(columns))]
+    return np.sort(dominated(batch(columns), prefer))[::-1][:k].tolist()
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 3])
+def test_rows_are_looked_up_at_once_when_no_more_can_be_put_aside(pieces: int, rng: np.random.Generator) -> None:
+    """With eight columns many rows share levels, so that counts leave rows open."""
+    columns = rng.random((8, 2 * ROWS))
+    m, contest = monitor(8, 16, ROWS)
+    undecided = contest._walk.undecided
+    contest._walk = contest._walk._replace(undecided=undecided._replace(piece=np.zeros(pieces, np.int64)))
+    for first in range(0, 2 * ROWS, ROWS // 4):
+        m.push(batch(columns[:, first : first + ROWS // 4]))
+    assert m.stats()["scores"] > 16
+    assert [entry.score for entry in m.answer()] == right_scores(columns[:, ROWS:], 16)
+
+
+@pytest.mark.skipif(not COMPILED, reason="takes too many rows")
+def test_low_scores_are_followed_for_few_rows(rng: np.random.Generator) -> None:
+    """Scores are low among anticorrelated rows of six columns: in an epoch of 1.4 √N nearly all could reach the floor."""
+    rows = 20_000
+    columns = generators.generate("ant", 2 * rows, 6, int(rng.integers(2**31)))
+    m, contest = monitor(6, 16, rows)
+    for first in range(0, 2 * rows, rows // 10):
+        m.push(batch(columns[:, first : first + rows // 10]))
+    kept = m.stats()["kept"]
+    assert kept < rows // 10
+    assert len(contest._contenders.code) <= 10 * kept + 2 * ROOMY
+    m._check()
