@@ -51,7 +51,7 @@ def test_rows_are_looked_up_at_once_when_no_more_can_be_put_aside(pieces: int, r
 
 @pytest.mark.skipif(not COMPILED, reason="takes too many rows")
 def test_low_scores_are_followed_for_few_rows(rng: np.random.Generator) -> None:
-    """Scores are low among anticorrelated rows of six columns: in an epoch of 1.4 √N nearly all could reach the floor."""
+    """Among anticorrelated rows of six columns scores are low: nearly all could reach the floor in 1.4 √N arrivals."""
     rows = 20_000
     columns = generators.generate("ant", 2 * rows, 6, int(rng.integers(2**31)))
     m, contest = monitor(6, 16, rows)
