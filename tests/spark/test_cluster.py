@@ -41,6 +41,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         pytest.skip(str(error))
     own = {"SPARK_HOME": HOME, "SPARK_CONF_DIR": tmp_path, "SPARK_LOCAL_DIRS": tmp_path, "SPARK_DAEMON_MEMORY": "512m"}
     environment = {**os.environ, **{name: str(value) for name, value in own.items()}}
+    environment["SPARK_DAEMON_JAVA_OPTS"] = os.environ["SPARK_SUBMIT_OPTS"]
     with ExitStack() as stack:
 
         def start(role: str, name: str, *arguments: str) -> tuple[int, int]:
@@ -55,12 +56,12 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
         _, port = start("master.Master", "master")
         url = f"spark://{HOST}:{port}"
-        workers = []
+        workers: list[int] = []
+        stack.callback(lambda: [ended(process) for process in workers])  # once they are stopped: their executors too
         for name in ("worker-1", "worker-2"):
             size = ["--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / name)]
             process, _ = start("worker.Worker", name, *size, url)
             workers.append(process)
-            stack.callback(ended, process)  # its executors too
         yield Cluster(url, workers)
 
 
@@ -73,7 +74,7 @@ def test_a_worker_is_lost(spark: SparkSession, cluster: Cluster, tmp_path: Path)
         "spark.driver.host": HOST,
         "spark.driver.bindAddress": HOST,
         "spark.executor.memory": "600m",
-        "spark.executor.extraJavaOptions": f"-Djava.io.tmpdir={tmp_path}",
+        "spark.executor.extraJavaOptions": f"-Djava.io.tmpdir={tmp_path} {os.environ['SPARK_SUBMIT_OPTS']}",
         "spark.executorEnv.PYTHONPATH": SOURCES,
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # both workers have executors before anything runs
     }
