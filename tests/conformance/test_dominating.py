@@ -69,7 +69,7 @@ def test_shape(algorithm: str, shape: str, rng: np.random.Generator, scale: Scal
 @pytest.mark.parametrize("algorithm", [name for name in DOMINATING if name not in ("brute", "auto")])
 def test_columns(algorithm: str, d: int, data: str, rng: np.random.Generator) -> None:
     """At every update, for k from 1 to 64; the window is long enough for floors, epochs and new grids."""
-    size, rows = (300, 800) if COMPILED else (60, 150)
+    size, rows = (300, 800) if COMPILED else (40, 90)
     stream = {"id": np.arange(rows), **streams.columns(rng, data, rows, d)}
     prefer = {f"x{i}": str(rng.choice(["min", "max"])) for i in range(d)}
     queries = [rivals(f"k{k}", prefer, k) for k in (1, 8, 64)]

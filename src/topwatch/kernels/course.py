@@ -32,12 +32,12 @@ FAR = 2**60
 # candidates, arrivals when the suffix counts were made, and counters: events, kept obsolete ones, evicted ones,
 # exclusions; the moment of the last judgement, the last random number, the best score, what estimates there were, how
 # many recent arrivals there are; the moment when the board was made, -1 for none; arrivals, comparisons and events when
-# the interval of candidates was last adjusted; that of rows which would be excluded otherwise.
+# the interval of candidates was last adjusted.
 (
     CLOCK, ARRIVALS, HEAD, END, BAR, FIRST_GONE, NEAR, SUMMED, EVENTS, OBSOLETES, EVICTED, EXCLUDED, LAST, DRAWN, TOP,
-    ESTIMATES, RECENT, MADE, TENDED, SPENT, LOOKED, AWAY,
-) = range(22)  # fmt: skip
-NUMBERS = 22
+    ESTIMATES, RECENT, MADE, TENDED, SPENT, LOOKED,
+) = range(21)  # fmt: skip
+NUMBERS = 21
 
 
 class Rules(NamedTuple):

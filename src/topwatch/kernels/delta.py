@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from topwatch.kernels.blocks import Blocks
-from topwatch.kernels.compile import ZERO, inner, leaf, long
+from topwatch.kernels.compile import ZERO, inner, leaf
 from topwatch.kernels.contenders import ROWS, Contenders, drop
 from topwatch.kernels.counting import COMPARED
-from topwatch.kernels.course import ARRIVALS, AWAY, BAR, EVENTS, LOOKED, MADE, NEAR, SPENT, TENDED, Course
+from topwatch.kernels.course import ARRIVALS, BAR, EVENTS, LOOKED, MADE, NEAR, SPENT, TENDED, Course
 from topwatch.kernels.intervals import schedule
 
 # What is spent, in comparisons with a candidate: on one with a row whose score is counted, and on an event.
 COUNT, EVENT = 4, 500
-
-FEWEST = 64  # candidates of AMSA
 
 
 @leaf
@@ -36,23 +32,9 @@ def adjust(g: Course, c: Contenders) -> None:
     else:
         near -= near >> 6
     g.now[NEAR] = max(2, min(near, 3 * g.now[BAR] >> 3))
-    away = g.now[AWAY]
-    away += max(1, away >> 1) if others < at_least(g) else -(away >> 6)
-    g.now[AWAY] = max(2, min(away, 3 * g.now[BAR] >> 3))
     g.now[SPENT] += counted
     g.now[LOOKED] = g.now[EVENTS]
     g.now[TENDED] = g.now[ARRIVALS]
-
-
-@leaf
-def at_least(g: Course) -> int:
-    """Return how many candidates there should be: none in ADA, where every row that is let go comes back in time.
-
-    What AMSA excludes is lost for good, so that there should be candidates for all ranks that a row moves in its life.
-    By chance alone about 2k rows of the answer come or go in that time, one rank each, up or down; real streams move
-    their rows further.
-    """
-    return min(g.rules.most, max(FEWEST, long(2 * np.sqrt(2.0 * g.rules.k)))) if g.rules.exclude else ZERO
 
 
 @inner
@@ -64,9 +46,8 @@ def dismiss(g: Course, b: Blocks, c: Contenders) -> None:
     near = 2 * g.now[NEAR] + 1 if g.rules.most > 0 else 0
     if g.rules.most > 0 and c.size[ROWS] >= g.rules.k + g.rules.most:
         near = g.now[NEAR]
-    stay = g.rules.k + at_least(g)
     i = ZERO
-    while i < c.size[ROWS] and c.size[ROWS] > stay:
+    while i < c.size[ROWS]:
         if c.member[i] + c.shown[i] == 0 and schedule(g, b, c, c.slot[i], c.score[i], near):
             drop(c, i)
         else:

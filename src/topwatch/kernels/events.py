@@ -25,7 +25,6 @@ from topwatch.kernels.contenders import (
 )
 from topwatch.kernels.course import (
     ARRIVALS,
-    AWAY,
     BAR,
     CLOCK,
     END,
@@ -158,18 +157,20 @@ def put_off(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
     code = g.codes[slot]
     if g.rules.suffix:
         bound = min(bound, by_cell(g, code))
+    if excluded(g, code, bound):
+        make_event(g, code, slot, bound, ZERO)
+        return True, bound
     told, needed = outlook(g, b, c, code, slot)
     bound = min(bound, told)
     wait = interval(g, needed, bound)
     if g.rules.most > 0 and wait < worth(g, needed, 0):
         bound = min(bound, by_cell(g, code))
         wait = interval(g, needed, bound)
-    away = g.now[AWAY] if excluded(g, code) else ZERO
-    if wait < max(worth(g, needed, 6), away):
+    if wait < worth(g, needed, 6):
         limit = g.now[BAR] - (min(g.now[NEAR], g.now[BAR]) >> 1 if g.rules.most > 0 else 0)
         bound = min(bound, by_reference(g, b, code, slot, limit))
         wait = interval(g, needed, bound)
-        if wait < max(worth(g, needed, 3), away) or bound >= g.now[BAR]:
+        if wait < worth(g, needed, 3) or bound >= g.now[BAR]:
             return False, bound
     make_event(g, code, slot, bound, wait)
     return True, bound
@@ -190,7 +191,7 @@ def examine(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
             return c, s
     near = ZERO
     if rules.most > 0 and c.size[ROWS] < rules.k + rules.most:
-        near = g.now[AWAY] if excluded(g, code) else g.now[NEAR]
+        near = g.now[NEAR]
     if known:
         score, exact = s.score[seat_of(s, g.rows.seq[slot])], True
     else:

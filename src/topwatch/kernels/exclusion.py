@@ -6,12 +6,15 @@ from topwatch.kernels.compile import ZERO, leaf, long
 from topwatch.kernels.counting import behind
 from topwatch.kernels.course import BAR, TOP, Course
 
+FAR_BELOW = 2  # the k-th score is halved so often: a row that is so much below it is far below
+
 
 @leaf
-def excluded(g: Course, code: int) -> bool:
-    """Tell whether a cell is so far below the answer that its rows are given no events."""
-    if not g.rules.exclude or g.now[BAR] < 0:
+def excluded(g: Course, code: int, bound: int) -> bool:
+    """Tell whether a row of at most this score is given no event: its cell is far below the answer, and so is it."""
+    bar = g.now[BAR]
+    if not g.rules.exclude or bar < 0 or bound > bar - (bar >> FAR_BELOW):
         return False
     first = behind(g.lanes, code)
     least = long(g.sums[first]) if first >= 0 else ZERO
-    return g.now[TOP] - g.now[BAR] < g.now[BAR] - least
+    return g.now[TOP] - bar < bar - least

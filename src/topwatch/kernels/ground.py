@@ -26,9 +26,10 @@ DEAREST = 4  # comparisons that cost as much as following a contender through on
 
 # Of Floor.now: the floor, arrivals and expiries of this epoch, pivots, least bound of a pivot, ranked rows, surveys,
 # refills, how far below the floor scores are followed, comparisons until this epoch, how far below the floor bounds
-# are counted down, comparisons of this epoch with rows that had a bound before, arrivals that end the epoch.
-LEVEL, CAME, WENT, PIVOTS, PIVOT_LEVEL, LIVE, SURVEYS, REFILLS, NEAR, SPENT, REST, RECOUNTED, LENGTH = range(13)
-NUMBERS = 13
+# are counted down, comparisons of this epoch with rows that had a bound before, arrivals that end the epoch, rows that
+# have been counted and found below the floor.
+LEVEL, CAME, WENT, PIVOTS, PIVOT_LEVEL, LIVE, SURVEYS, REFILLS, NEAR, SPENT, REST, RECOUNTED, LENGTH, LOW = range(14)
+NUMBERS = 14
 
 
 class Floor(NamedTuple):
@@ -42,6 +43,7 @@ class Floor(NamedTuple):
     went: Ints  # codes of its expiries
     pivot: Ints  # rows below the floor as codes: what is no better in any column is below it too
     pivot_bound: Ints
+    low: Ints  # (2, rows): codes of the last rows found below the floor, and their bounds less the drifts of their cells
     k: int
     slack: int
 
@@ -95,13 +97,24 @@ def below_a_pivot(g: Ground, code: int) -> int:
 
 @leaf
 def note_pivot(g: Ground, code: int, bound: int) -> None:
-    """Remember a row that is below the floor for the rest of the epoch."""
+    """Let a row that is below the floor for the rest of the epoch be a pivot, where there is room."""
     f = g.floor
     n = f.now[PIVOTS]
-    if n < len(f.pivot) and bound >= f.now[PIVOT_LEVEL]:
+    if n < len(f.pivot):
         f.pivot[n] = surely(g.lanes, code)
         f.pivot_bound[n] = bound
         f.now[PIVOTS] = n + 1
+
+
+@leaf
+def note_low(g: Ground, code: int, cell: int, bound: int) -> None:
+    """Remember a row that was counted and is below the floor: a pivot for now, and while it is one of the last such."""
+    f = g.floor
+    note_pivot(g, code, bound)
+    i = f.now[LOW] % f.low.shape[1]
+    f.low[0, i] = code
+    f.low[1, i] = bound - f.drift[cell]
+    f.now[LOW] += 1
 
 
 @inlined
@@ -120,11 +133,15 @@ def end_of_line(g: Ground, first: int) -> int:
 
 @inner
 def choose_pivots(g: Ground, b: Blocks) -> None:
-    """Take rows with high bounds below the floor, lowest first; the level that makes enough of them is learnt."""
+    """Take rows with high bounds below the floor, lowest first; the level that makes enough of them is learnt.
+
+    And the last that were counted: where a stream changes, they tell most of what comes next. Rows that have expired
+    serve as well; their bounds are those of what such a row would score.
+    """
     f = g.floor
     epoch = f.now[LENGTH]
     limit = f.now[LEVEL] - epoch
-    room = len(f.pivot)
+    room = len(f.pivot) - 2 * f.low.shape[1]
     f.now[PIVOT_LEVEL] = min(f.now[PIVOT_LEVEL], limit - 1)
     f.now[PIVOTS] = 0
     found = ZERO
@@ -136,7 +153,8 @@ def choose_pivots(g: Ground, b: Blocks) -> None:
                 bound = b.bound[at]
                 if bound != CONTENDS and bound != NO_BOUND and f.now[PIVOT_LEVEL] <= bound + drift < limit:
                     found += 1
-                    note_pivot(g, b.code[at], bound + drift)
+                    if found <= room:
+                        note_pivot(g, b.code[at], bound + drift)
     n = f.now[PIVOTS]
     keys = np.empty(n, np.int64)
     codes = np.empty(n, np.int64)
@@ -152,6 +170,10 @@ def choose_pivots(g: Ground, b: Blocks) -> None:
         f.now[PIVOT_LEVEL] = limit - max(1, gap - gap // 4)
     elif found < room // 2:
         f.now[PIVOT_LEVEL] -= gap // 2 + 1
+    for i in range(min(f.now[LOW], f.low.shape[1])):
+        bound = f.low[1, i] + f.drift[cell_of(g.lanes, f.low[0, i])]
+        if bound < limit:
+            note_pivot(g, f.low[0, i], bound)
 
 
 @leaf
@@ -171,7 +193,7 @@ def place_row(g: Ground, b: Blocks, c: Contenders, at: int, cell: int) -> None:
             join(g.lanes, c, code, slot, g.rows.seq[slot], score)
             b.bound[at] = CONTENDS
             return
-        note_pivot(g, code, bound)
+        note_low(g, code, cell, bound)
     b.bound[at] = bound - f.drift[cell]
 
 

@@ -97,7 +97,7 @@ def schedule(g: Course, b: Blocks, c: Contenders, slot: int, score: int, near: i
     code = g.codes[slot]
     _, needed = outlook(g, b, c, code, slot)
     wait = interval(g, needed, score)
-    if wait < near and (needed == 0 or g.rules.most == 0 or excluded(g, code) or wait < lasts(g, needed)):
+    if wait < near and (needed == 0 or g.rules.most == 0 or wait < lasts(g, needed)):
         return False
     make_event(g, code, slot, score, wait)
     return True
@@ -109,7 +109,7 @@ def make_event(g: Course, code: int, slot: int, score: int, wait: int) -> None:
     q = g.queue
     q.score[slot] = score
     q.made[slot] = g.now[ARRIVALS]
-    out = excluded(g, code)
+    out = excluded(g, code, score)
     g.now[EXCLUDED] += int(out)
     # How many events come before a row expires is known in a window of rows; in one of time any number may arrive.
     if out or wait >= FAR or (g.rules.rows > 0 and wait > life(g, g.rows.seq[slot]) + 1):

@@ -13,7 +13,6 @@ from topwatch.kernels.board import LEVELS
 from topwatch.kernels.contenders import ROWS
 from topwatch.kernels.counting import COMPARED, COUNTED
 from topwatch.kernels.course import (
-    AWAY,
     ESTIMATES,
     EVENTS,
     EVICTED,
@@ -110,7 +109,7 @@ class EventContest:
     def _set_near(self, rows: int) -> None:
         how = self._how
         near = how.near if how.near is not None else max(1, rows // 1000)
-        self._now[[NEAR, AWAY]] = 2 * near  # two events an update
+        self._now[NEAR] = 2 * near  # two events an update
 
     def _new_queue(self) -> Queue:
         size = self._window.capacity

@@ -7,6 +7,9 @@ A row is looked at when it arrives, as in ADA, and enters the answer or becomes 
 what is lost are rows that would have come up later. What is known of an excluded row serves as reference, like an
 obsolete event.
 
+minscore tells how bad a cell's rows may be, not how good: some of them can be just below the answer. Ours excludes only
+those whose own bound is below three quarters of the k-th score; the others are rows of ADA.
+
 Nothing is excluded when score_1 >= 2 score_k, where it is ADA. minscore is taken from suffix counts that are made anew
 every √N arrivals; ours: they bound scores as well.
 """

@@ -7,7 +7,8 @@ known to stay below, in one of three ways:
 - its cell is low: no more rows than the floor lie in the cells not before it (suffix counts, made once per epoch);
 - a bound is written with it: its score when last counted, plus what has come since to cells not before its own, less
   what has gone from cells behind it (the drift of its cell, one number, also made once per epoch);
-- some *pivot* is at least as good in every column: a row that is itself known to be below the floor.
+- some *pivot* is at least as good in every column: a row that is itself known to be below the floor, either by little
+  or counted lately.
 
 An arrival in a low cell, nearly all of them, costs nothing more. One in another cell is compared with the pivots, and
 only when none covers it its score is counted, until the count shows that the floor is out of reach. When fewer than k
@@ -40,6 +41,7 @@ from topwatch.kernels.ground import (
     LENGTH,
     LEVEL,
     LIVE,
+    LOW,
     MOST_REST,
     NEAR,
     NEVER,
@@ -60,7 +62,8 @@ from topwatch.structures.contestants import empty_contenders, promising, ranked_
 from topwatch.structures.dominance_grid import DominanceGrid, new_walk
 from topwatch.structures.engine import Found, Window
 
-PIVOTS = 2048
+PIVOTS = 2048  # chosen in each epoch
+LAST_LOW = 512
 LONGEST = 2**28  # arrivals in one grid: its drifts are counted in 32 bits
 
 
@@ -118,7 +121,7 @@ class FloorContest:
         self._grid.build(learn_from, slots, self._room, bounds)
         now = self._floor.now
         self._floor = self._new_floor(self._grid.blocks.count.size)
-        now[[NEAR, REST, LENGTH]] = self._floor.now[[NEAR, REST, LENGTH]]
+        now[[NEAR, REST, LENGTH, LOW]] = self._floor.now[[NEAR, REST, LENGTH, LOW]]
         self._floor.now[:] = now
         self._crowding = self._grid.crowding()
         self._checked = self._built = self._window.tick
@@ -131,8 +134,10 @@ class FloorContest:
         now[REST] = MOST_REST * epoch
         now[LENGTH] = epoch
         sums, drift, arrived = (np.zeros(cells, np.int32) for _ in range(3))
-        came, went, pivot, bound = (np.zeros(size, np.int64) for size in (epoch, epoch, PIVOTS, PIVOTS))
-        return Floor(now, sums, drift, arrived, came, went, pivot, bound, self._k, self._slack)
+        pivots = PIVOTS + 2 * LAST_LOW
+        came, went, pivot, bound = (np.zeros(size, np.int64) for size in (epoch, epoch, pivots, pivots))
+        low = np.zeros((2, LAST_LOW), np.int64)
+        return Floor(now, sums, drift, arrived, came, went, pivot, bound, low, self._k, self._slack)
 
     def _ground(self) -> Ground:
         return Ground(self._window.rows(), self._grid.lanes, self._grid.codes, self._floor, self._walk)
