@@ -12,6 +12,7 @@ from sizes import COMPILED
 import topwatch as tw
 from topwatch.bench import generators
 from topwatch.kernels.contenders import ROOMY
+from topwatch.kernels.ground import LEAST_REST, LENGTH, LEVEL, MOST_REST, NEAR, REST
 
 ROWS = 3000 if COMPILED else 300
 
@@ -61,3 +62,24 @@ def test_low_scores_are_followed_for_few_rows(rng: np.random.Generator) -> None:
     assert kept < rows // 10
     assert len(contest._contenders.code) <= 10 * kept + 2 * ROOMY
     m._check()
+
+
+@pytest.mark.skipif(not COMPILED, reason="takes too many rows")
+@pytest.mark.parametrize("d", [3, 4])
+def test_scores_of_contenders_are_exact_however_far_counts_go(d: int, rng: np.random.Generator) -> None:
+    """How far below the floor rows are followed and bounds are counted down is learnt; here the first is the larger."""
+    m, contest = monitor(d, 16, ROWS)
+    columns = rng.random((d, 3 * ROWS))
+    prefer = [(name, "min") for name in names(d)]
+    below = 0
+    for end in range(ROWS // 10, 3 * ROWS + 1, ROWS // 10):
+        now = contest._floor.now
+        now[REST], now[NEAR] = LEAST_REST * now[LENGTH], (MOST_REST // 2) * now[LENGTH]
+        m.push(batch(columns[:, end - ROWS // 10 : end]))
+        first = max(0, end - ROWS)
+        scores = dominated(batch(columns[:, first:end]), prefer)
+        c = contest._contenders
+        n = int(c.size[0])
+        assert c.score[:n].tolist() == scores[c.seq[:n] - 1 - first].tolist()
+        below += int(np.sum(c.score[:n] < now[LEVEL] - now[REST]))
+    assert below > 0

@@ -11,12 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.kernels.blocks import BEGIN, FIRST, KIND, SIZE, Blocks, room_of
-from topwatch.kernels.compile import ZERO, inlined, kernel, leaf, long
+from topwatch.kernels.compile import ZERO, fetch, inlined, kernel, leaf, long
 from topwatch.kernels.lanes import GUARD, NOT_RANKED, Lanes, beats, covers, surely
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Ints
 from topwatch.kernels.undecided import PIECE, Undecided, decide, put_aside
 
+SOME = 4  # lines of the cache with codes that are asked for ahead
 COUNTED, COMPARED = range(2)  # of the counters: scores counted, comparisons of rows
 
 
@@ -154,12 +155,13 @@ def _share_passed(lanes: Lanes, j: int, code: int) -> float:
 
 @leaf
 def count_beside(
-    lanes: Lanes, rows: Rows, b: Blocks, code: int, slot: int, most: int, enough: int, walk: Walk
+    lanes: Lanes, rows: Rows, b: Blocks, code: int, slot: int, most: int, enough: int, close: int, walk: Walk
 ) -> tuple[int, int]:
     """Count the dominated rows of the cells beside a row's cell.
 
     Returns the count and an upper bound of the whole score. ``most`` is the bound to start from; once it is below
-    ``enough`` the count stops unfinished, and only the bound means something.
+    ``enough`` the count stops unfinished, and only the bound means something. So it is where rows that their codes leave
+    open are not looked up: where even with all of them the bound is below ``close``.
     """
     d = len(lanes.place)
     sure = surely(lanes, code)
@@ -169,9 +171,13 @@ def count_beside(
     walk.counters[COUNTED] += 1
     for slab in range(d):
         more = _begin_slab(lanes, code, slab, walk)
+        following = _cell_at(lanes, walk)
         while more:
-            first = _cell_at(lanes, walk)
+            first = following
             last = first + walk.most[0] - walk.least[0]
+            more = _advance(walk, 1, d - 1)
+            following = _cell_at(lanes, walk)
+            _look_ahead(b, following)
             certain, maybe, held = _count_line(lanes, rows, b, first, last, code, sure, slot, walk.undecided)
             walk.counters[COMPARED] += held
             found += certain
@@ -179,12 +185,19 @@ def count_beside(
             most -= held - maybe
             if most < enough:
                 return found, most
-            more = _advance(walk, 1, d - 1)
-    if left_open > 0:
+    if left_open > 0 and most >= close:
         certain = decide(lanes, rows, b, walk.undecided, code, sure, slot)
         found += certain
         most -= left_open - certain
     return found, most
+
+
+@inlined
+def _look_ahead(b: Blocks, cell: int) -> None:
+    """Ask for the first codes of a cell: those after them follow in memory."""
+    at = long(b.cell[cell, FIRST] + b.cell[cell, BEGIN])
+    for i in range(SOME):
+        fetch(b.code, min(at + 8 * i, len(b.code) - 1))
 
 
 @inlined

@@ -106,7 +106,7 @@ def take_stock(g: Course, c: Contenders) -> None:
 def exact_score(g: Course, b: Blocks, code: int, slot: int) -> int:
     """Count the rows that a row dominates."""
     put_slabs_in_order(g.lanes, code, g.walk)
-    found, _ = count_beside(g.lanes, g.rows, b, code, slot, ZERO + FAR, -ZERO - FAR, g.walk)
+    found, _ = count_beside(g.lanes, g.rows, b, code, slot, ZERO + FAR, -ZERO - FAR, -ZERO - FAR, g.walk)
     return found + count_behind(g.lanes, b, code, g.walk)
 
 
@@ -123,7 +123,7 @@ def measure(g: Course, b: Blocks, code: int, slot: int) -> tuple[int, bool]:
     if most < limit:
         return most, False
     put_slabs_in_order(g.lanes, code, g.walk)
-    found, most = count_beside(g.lanes, g.rows, b, code, slot, most, limit, g.walk)
+    found, most = count_beside(g.lanes, g.rows, b, code, slot, most, limit, limit, g.walk)
     if most < limit:
         return most, False
     return found + count_behind(g.lanes, b, code, g.walk), True

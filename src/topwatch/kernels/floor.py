@@ -230,7 +230,7 @@ def settle_in(g: Ground, b: Blocks, c: Contenders, seeds: Ints, told: Ints) -> C
         code = g.codes[seeds[i]]
         at = find(b, cell_of(g.lanes, code), seeds[i])
         if b.bound[at] != CONTENDS:
-            score, _ = measure(g, b, code, seeds[i], NEVER)
+            score, _ = measure(g, b, code, seeds[i], NEVER, NEVER)
             c = with_seats(c, 1)
             seat = join(g.lanes, c, code, seeds[i], g.rows.seq[seeds[i]], score)
             b.bound[at] = CONTENDS

@@ -59,8 +59,11 @@ class Ground(NamedTuple):
 
 
 @leaf
-def measure(g: Ground, b: Blocks, code: int, slot: int, limit: int) -> tuple[int, int]:
-    """Return a row's score now and the bound of it when the epoch began; exact where the bound reaches ``limit``."""
+def measure(g: Ground, b: Blocks, code: int, slot: int, limit: int, close: int) -> tuple[int, int]:
+    """Return a row's score now and the bound of it when the epoch began; exact where the bound reaches ``close``.
+
+    A bound above ``limit`` is counted down as far as that needs no look at values.
+    """
     f = g.floor
     came = f.came[: f.now[CAME]]
     went = f.went[: f.now[WENT]]
@@ -72,7 +75,7 @@ def measure(g: Ground, b: Blocks, code: int, slot: int, limit: int) -> tuple[int
     back = less - more
     if most + back >= limit:
         put_slabs_in_order(g.lanes, code, g.walk)
-        _, most = count_beside(g.lanes, g.rows, b, code, slot, most, limit - back, g.walk)
+        _, most = count_beside(g.lanes, g.rows, b, code, slot, most, limit - back, close - back, g.walk)
     return most, most + back
 
 
@@ -185,10 +188,12 @@ def place_row(g: Ground, b: Blocks, c: Contenders, at: int, cell: int) -> None:
     bound = below_a_pivot(g, code)
     if bound == NO_BOUND:
         before = g.walk.counters[COMPARED]
-        score, bound = measure(g, b, code, long(b.slot[at]), f.now[LEVEL] - f.now[REST])
+        close = f.now[LEVEL] - max(epoch, f.now[NEAR])
+        # A contender's score must be exact, so that counting never stops above what makes it one.
+        score, bound = measure(g, b, code, long(b.slot[at]), min(close, f.now[LEVEL] - f.now[REST]), close)
         if b.bound[at] != NO_BOUND:
             f.now[RECOUNTED] += g.walk.counters[COMPARED] - before
-        if bound + max(epoch, f.now[NEAR]) >= f.now[LEVEL]:
+        if bound >= close:
             slot = long(b.slot[at])
             join(g.lanes, c, code, slot, g.rows.seq[slot], score)
             b.bound[at] = CONTENDS
