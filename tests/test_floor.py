@@ -11,8 +11,9 @@ from sizes import COMPILED
 
 import topwatch as tw
 from topwatch.bench import generators
+from topwatch.kernels.blocks import CONTENDS, NO_BOUND
 from topwatch.kernels.contenders import ROOMY
-from topwatch.kernels.ground import LEAST_REST, LENGTH, LEVEL, MOST_REST, NEAR, REST
+from topwatch.kernels.ground import LEAST_REST, LENGTH, LEVEL, MOST_NEAR, NEAR, REST, bounds_by_slot
 
 ROWS = 3000 if COMPILED else 300
 
@@ -74,7 +75,7 @@ def test_scores_of_contenders_are_exact_however_far_counts_go(d: int, rng: np.ra
     below = 0
     for end in range(ROWS // 10, 3 * ROWS + 1, ROWS // 10):
         now = contest._floor.now
-        now[REST], now[NEAR] = LEAST_REST * now[LENGTH], (MOST_REST // 2) * now[LENGTH]
+        now[REST], now[NEAR] = LEAST_REST * now[LENGTH], MOST_NEAR * now[LENGTH]
         m.push(batch(columns[:, end - ROWS // 10 : end]))
         first = max(0, end - ROWS)
         scores = dominated(batch(columns[:, first:end]), prefer)
@@ -83,3 +84,25 @@ def test_scores_of_contenders_are_exact_however_far_counts_go(d: int, rng: np.ra
         assert c.score[:n].tolist() == scores[c.seq[:n] - 1 - first].tolist()
         below += int(np.sum(c.score[:n] < now[LEVEL] - now[REST]))
     assert below > 0
+
+
+@pytest.mark.skipif(not COMPILED, reason="takes too many rows")
+@pytest.mark.parametrize(("d", "data"), [(2, "ind"), (4, "ind"), (6, "ind"), (3, "levels")])
+def test_bounds_are_never_below_the_scores(d: int, data: str, rng: np.random.Generator) -> None:
+    """Neither those by cells nor those by the rows that came and went."""
+    rows = ROWS // 3
+    columns = rng.random((d, 4 * rows)) if data == "ind" else rng.integers(0, 40, (d, 4 * rows)).astype(float)
+    m, contest = monitor(d, 4, rows)
+    prefer = [(name, "min") for name in names(d)]
+    bounded = 0
+    for end in range(rows // 5, 4 * rows + 1, rows // 5):
+        m.push(batch(columns[:, end - rows // 5 : end]))
+        first = max(0, end - rows)
+        scores = dominated(batch(columns[:, first:end]), prefer)
+        slots = contest._window.live_slots()
+        bounds = np.full(contest._window.capacity, NO_BOUND, np.int32)
+        bounds_by_slot(contest._ground(), contest._grid.blocks, bounds)
+        known = (bounds[slots] != NO_BOUND) & (bounds[slots] != CONTENDS)
+        assert np.all(bounds[slots][known] >= scores[contest._window.seq[slots] - 1 - first][known])
+        bounded += int(known.sum())
+    assert bounded > 0

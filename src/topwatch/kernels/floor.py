@@ -44,6 +44,7 @@ from topwatch.kernels.ground import (
     PIVOT_LEVEL,
     PIVOTS,
     REFILLS,
+    SINCE,
     SURVEYS,
     WENT,
     Ground,
@@ -54,6 +55,7 @@ from topwatch.kernels.ground import (
     end_of_line,
     measure,
     place_row,
+    refine,
     set_pace,
 )
 from topwatch.kernels.lanes import NOT_RANKED, cell_of
@@ -71,6 +73,8 @@ def arrive(g: Ground, b: Blocks, c: Contenders, code: int, cell: int, slot: int)
     put(b, cell, code, slot, NO_BOUND)
     f = g.floor
     f.arrived[cell] += 1
+    if f.now[CAME] == 0:
+        f.now[SINCE] = g.rows.seq[slot]
     f.came[f.now[CAME]] = code
     f.now[CAME] += 1
     f.now[LIVE] += 1
@@ -112,7 +116,10 @@ def look_ahead(g: Ground, b: Blocks, later: int, soon: int, arrives: bool) -> No
 @inner
 def next_epoch(g: Ground, b: Blocks, c: Contenders) -> Contenders:
     """End an epoch: raise the floor when many rows reach it, and look at every row that may reach it now."""
+    came = g.floor.now[CAME]
+    went = g.floor.now[WENT]
     begin_epoch(g, b)
+    refine(g, b, came, went)
     trim(g, b, c)
     return survey(g, b, with_seats(c, 1))
 

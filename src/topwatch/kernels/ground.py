@@ -20,16 +20,19 @@ from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Ints
 
 NEVER = -(2**40)  # a floor that every row reaches
-LEAST_REST, MOST_REST = 8, 64  # epochs' worth of arrivals: how far below the floor a bound is counted down
+MOST_NEAR = 32  # epochs' worth of arrivals: how far below the floor scores are followed
+LEAST_REST, MOST_REST = 8, 64  # and how far below it a bound is counted down
 SHARE = 16  # of the floor is the longest epoch: where scores are low, most rows would reach it in a long one
 DEAREST = 4  # comparisons that cost as much as following a contender through one arrival and one expiry
 
 # Of Floor.now: the floor, arrivals and expiries of this epoch, pivots, least bound of a pivot, ranked rows, surveys,
 # refills, how far below the floor scores are followed, comparisons until this epoch, how far below the floor bounds
 # are counted down, comparisons of this epoch with rows that had a bound before, arrivals that end the epoch, rows that
-# have been counted and found below the floor.
-LEVEL, CAME, WENT, PIVOTS, PIVOT_LEVEL, LIVE, SURVEYS, REFILLS, NEAR, SPENT, REST, RECOUNTED, LENGTH, LOW = range(14)
-NUMBERS = 14
+# have been counted and found below the floor, tick of this epoch's first arrival.
+(
+    LEVEL, CAME, WENT, PIVOTS, PIVOT_LEVEL, LIVE, SURVEYS, REFILLS, NEAR, SPENT, REST, RECOUNTED, LENGTH, LOW, SINCE,
+) = range(15)  # fmt: skip
+NUMBERS = 15
 
 
 class Floor(NamedTuple):
@@ -38,6 +41,7 @@ class Floor(NamedTuple):
     now: Ints
     sums: np.ndarray  # by cell, int32: rows in cells not before it when the epoch began
     drift: np.ndarray  # by cell, int32: what the bounds of its rows have risen by
+    before: np.ndarray  # by cell, int32: the drift in the epoch before this one
     arrived: np.ndarray  # by cell, int32: arrivals of this epoch
     came: Ints  # codes of this epoch's arrivals; as long as the longest epoch
     went: Ints  # codes of its expiries
@@ -212,6 +216,7 @@ def begin_epoch(g: Ground, b: Blocks) -> None:
         step += 1 << g.lanes.place[j]
     # Rows that went from cells not before a cell: what was there, and came, and is not there now.
     for cell in range(len(f.sums)):
+        f.before[cell] = f.drift[cell]
         f.drift[cell] += f.arrived[cell]
         f.arrived[cell] += f.sums[cell]
         f.sums[cell] = b.count[cell]
@@ -235,6 +240,39 @@ def begin_epoch(g: Ground, b: Blocks) -> None:
 
 
 @leaf
+def refine(g: Ground, b: Blocks, came: int, went: int) -> None:
+    """At an epoch's beginning, bound rows not far below the floor by what came and went in the last one, row by row.
+
+    A cell's drift takes all that came beside the cell for dominated, and nothing that went there; with many columns,
+    that is most of what there is. Rows that came themselves have bounds that only go with their cell's drift.
+    """
+    f = g.floor
+    least = f.now[LEVEL] - f.now[REST]
+    for first in range(0, len(f.sums), 1 << g.lanes.bits[0]):
+        for cell in range(first, end_of_line(g, first)):
+            start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
+            for at in range(start, start + b.cell[cell, SIZE]):
+                bound = long(b.bound[at])
+                if bound == CONTENDS or bound == NO_BOUND or bound + f.drift[cell] < least:
+                    continue
+                if g.rows.seq[b.slot[at]] < f.now[SINCE]:
+                    code = b.code[at]
+                    change = _at_least(g.lanes, f.came[:came], code, ZERO - 1)
+                    change -= _at_least(g.lanes, f.went[:went], surely(g.lanes, code), code)
+                    b.bound[at] = min(bound, bound + f.before[cell] + change - f.drift[cell])
+
+
+@inlined
+def _at_least(lanes: Lanes, codes: Ints, least: int, but: int) -> int:
+    """Count the codes that are at least another in every column, but for those equal to ``but``."""
+    guard = lanes.masks[GUARD]
+    found = ZERO
+    for i in range(len(codes)):
+        found += int(((codes[i] | guard) - least) & guard == guard) & int(codes[i] != but)
+    return found
+
+
+@leaf
 def balance(g: Ground, below: int) -> None:
     """Follow scores further below the floor where counting rows again costs more than that, given how many are.
 
@@ -246,7 +284,7 @@ def balance(g: Ground, below: int) -> None:
     spent = g.walk.counters[COMPARED] - f.now[SPENT]
     f.now[SPENT] += spent
     near = f.now[NEAR]
-    near += near >> 2 if spent > DEAREST * below * epoch else -(near >> 3)
+    near += near >> 2 if f.now[RECOUNTED] > DEAREST * below * epoch else -(near >> 3)
     f.now[NEAR] = near
     rest = f.now[REST]
     rest += rest >> 2 if 5 * f.now[RECOUNTED] > spent else -(rest >> 3)
@@ -263,7 +301,7 @@ def set_pace(g: Ground) -> None:
     if f.now[LEVEL] > 0:
         epoch = min(epoch, max(16, f.now[LEVEL] // SHARE))
     f.now[LENGTH] = epoch
-    f.now[NEAR] = min(max(f.now[NEAR], 2 * epoch), MOST_REST * epoch // 2)
+    f.now[NEAR] = min(max(f.now[NEAR], 2 * epoch), MOST_NEAR * epoch)
     f.now[REST] = min(max(f.now[REST], LEAST_REST * epoch), MOST_REST * epoch)
 
 

@@ -133,11 +133,11 @@ class FloorContest:
         now[NEAR] = 16 * epoch
         now[REST] = MOST_REST * epoch
         now[LENGTH] = epoch
-        sums, drift, arrived = (np.zeros(cells, np.int32) for _ in range(3))
+        sums, drift, before, arrived = (np.zeros(cells, np.int32) for _ in range(4))
         pivots = PIVOTS + 2 * LAST_LOW
         came, went, pivot, bound = (np.zeros(size, np.int64) for size in (epoch, epoch, pivots, pivots))
         low = np.zeros((2, LAST_LOW), np.int64)
-        return Floor(now, sums, drift, arrived, came, went, pivot, bound, low, self._k, self._slack)
+        return Floor(now, sums, drift, before, arrived, came, went, pivot, bound, low, self._k, self._slack)
 
     def _ground(self) -> Ground:
         return Ground(self._window.rows(), self._grid.lanes, self._grid.codes, self._floor, self._walk)
