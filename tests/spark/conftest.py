@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from topwatch.spark.running import ON_ONE_MACHINE
 
 SESSION_JARS = pytest.StashKey[str]()
-# Each Java of the tests lives for seconds or minutes: thorough compilation would not pay, nor would threads for garbage.
+# Each Java of the tests lives for seconds or minutes: thorough compilation does not pay, nor do threads for garbage.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 LONGEST = ("test_kills", "test_cluster", "test_run", "test_bench_spark")  # first: no process shall end alone with one
 

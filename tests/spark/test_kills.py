@@ -21,9 +21,7 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "moments"), [("all-sma-short-50", [SEGMENT, STATE]), ("by-auto-long-1", [STATE])]
-)
+@pytest.mark.parametrize(("name", "moments"), [("all-sma-short-50", [SEGMENT, STATE]), ("by-auto-long-1", [STATE])])
 def test_a_killed_run_goes_on(
     spark: SparkSession, tmp_path: Path, rng: np.random.Generator, seed: int, name: str, moments: list[str]
 ) -> None:

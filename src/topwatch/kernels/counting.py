@@ -160,8 +160,8 @@ def count_beside(
     """Count the dominated rows of the cells beside a row's cell.
 
     Returns the count and an upper bound of the whole score. ``most`` is the bound to start from; once it is below
-    ``enough`` the count stops unfinished, and only the bound means something. So it is where rows that their codes leave
-    open are not looked up: where even with all of them the bound is below ``close``.
+    ``enough`` the count stops unfinished, and only the bound means something. Rows that their codes leave open are not
+    looked up where the bound is below ``close`` with all of them; then, too, only the bound means something.
     """
     d = len(lanes.place)
     sure = surely(lanes, code)

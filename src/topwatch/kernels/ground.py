@@ -47,7 +47,7 @@ class Floor(NamedTuple):
     went: Ints  # codes of its expiries
     pivot: Ints  # rows below the floor as codes: what is no better in any column is below it too
     pivot_bound: Ints
-    low: Ints  # (2, rows): codes of the last rows found below the floor, and their bounds less the drifts of their cells
+    low: Ints  # (2, rows): codes of the last rows found below the floor, and their bounds less their cells' drifts
     k: int
     slack: int
 
@@ -253,9 +253,8 @@ def refine(g: Ground, b: Blocks, came: int, went: int) -> None:
             start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
             for at in range(start, start + b.cell[cell, SIZE]):
                 bound = long(b.bound[at])
-                if bound == CONTENDS or bound == NO_BOUND or bound + f.drift[cell] < least:
-                    continue
-                if g.rows.seq[b.slot[at]] < f.now[SINCE]:
+                known = bound != CONTENDS and bound != NO_BOUND
+                if known and bound + f.drift[cell] >= least and g.rows.seq[b.slot[at]] < f.now[SINCE]:
                     code = b.code[at]
                     change = _at_least(g.lanes, f.came[:came], code, ZERO - 1)
                     change -= _at_least(g.lanes, f.went[:went], surely(g.lanes, code), code)
@@ -276,8 +275,8 @@ def _at_least(lanes: Lanes, codes: Ints, least: int, but: int) -> int:
 def balance(g: Ground, below: int) -> None:
     """Follow scores further below the floor where counting rows again costs more than that, given how many are.
 
-    And count bounds down further where rows are counted again too often, less far where they seldom are: what that
-    costs with rows counted for the first time is about a quarter of it.
+    And count bounds down further where a fifth of all comparisons are with rows that were counted before, less far
+    where fewer are.
     """
     f = g.floor
     epoch = f.now[LENGTH]

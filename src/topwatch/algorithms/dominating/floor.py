@@ -6,7 +6,8 @@ known to stay below, in one of three ways:
 
 - its cell is low: no more rows than the floor lie in the cells not before it (suffix counts, made once per epoch);
 - a bound is written with it: its score when last counted, plus what has come since to cells not before its own, less
-  what has gone from cells behind it (the drift of its cell, one number, also made once per epoch);
+  what has gone from cells behind it (the drift of its cell, one number, also made once per epoch); not far below the
+  floor it is compared with what came and went itself, all of an epoch's at once;
 - some *pivot* is at least as good in every column: a row that is itself known to be below the floor, either by little
   or counted lately.
 
