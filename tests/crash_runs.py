@@ -22,6 +22,8 @@ PART = "some states"
 STATE = "state, no output"
 OUTPUT = "output, no commit"
 KINDS = (STARTING, BETWEEN, BEGUN, SEGMENT, PART, STATE, OUTPUT)  # in the order in which a micro-batch passes them
+# For Java that lives for seconds or minutes: thorough compilation does not pay, nor do threads for garbage.
+LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 GAP = (STATE, OUTPUT)  # all state is committed, the micro-batch is not
 
 

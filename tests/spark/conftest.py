@@ -10,14 +10,14 @@ from pathlib import Path
 import kafka_server
 import postgres_server
 import pytest
+from crash_runs import LIGHT_JAVA
 from maven_jars import UnavailableError, java
 from pyspark.sql import SparkSession
 
 from topwatch.spark.running import ON_ONE_MACHINE
 
 SESSION_JARS = pytest.StashKey[str]()
-# Each Java of the tests lives for seconds or minutes: thorough compilation does not pay, nor do threads for garbage.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", LIGHT_JAVA)
 LONGEST = ("test_kills", "test_cluster", "test_run", "test_bench_spark")  # first: no process shall end alone with one
 
 

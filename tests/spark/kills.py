@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -25,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests share 
 
 import sink_files
 from crash_cases import CASES, Case, Line, Stream
-from crash_runs import KINDS, OUTPUT, PART, SEGMENT, STATE, Checkpoint, Run
+from crash_runs import KINDS, LIGHT_JAVA, OUTPUT, PART, SEGMENT, STATE, Checkpoint, Run
 
 from topwatch.spark.segments import batch_of
 
@@ -230,6 +231,7 @@ def main() -> int:
     parser.add_argument("--case", action="append", choices=CASES, help="may be given several times; all by default")
     parser.add_argument("--folder", type=Path, help="keep everything there")
     given = parser.parse_args()
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", LIGHT_JAVA)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # no run outlives us
     print(f"--seed {given.seed}", flush=True)
     lines, failed = [], []
