@@ -14,7 +14,7 @@ import numpy as np
 from topwatch.kernels.blocks import BEGIN, CONTENDS, FIRST, NO_BOUND, SIZE, Blocks
 from topwatch.kernels.compile import ZERO, inlined, inner, kernel, leaf, long
 from topwatch.kernels.contenders import Contenders, join
-from topwatch.kernels.counting import COMPARED, Walk, behind, count_beside, put_slabs_in_order, suffix_sums
+from topwatch.kernels.counting import COMPARED, COUNTED, Walk, behind, count_beside, put_slabs_in_order, suffix_sums
 from topwatch.kernels.lanes import GUARD, Lanes, cell_of, covers, strictly_within, surely, within
 from topwatch.kernels.rows import Rows
 from topwatch.kernels.scoring import Ints
@@ -24,6 +24,7 @@ MOST_NEAR = 32  # epochs' worth of arrivals: how far below the floor scores are 
 LEAST_REST, MOST_REST = 8, 64  # and how far below it a bound is counted down
 SHARE = 16  # of the floor is the longest epoch: where scores are low, most rows would reach it in a long one
 DEAREST = 4  # comparisons that cost as much as following a contender through one arrival and one expiry
+REFINES = 24  # epochs' worth of comparisons in a count, without which bounds by cells are good enough
 
 # Of Floor.now: the floor, arrivals and expiries of this epoch, pivots, least bound of a pivot, ranked rows, surveys,
 # refills, how far below the floor scores are followed, comparisons until this epoch, how far below the floor bounds
@@ -247,6 +248,8 @@ def refine(g: Ground, b: Blocks, came: int, went: int) -> None:
     that is most of what there is. Rows that came themselves have bounds that only go with their cell's drift.
     """
     f = g.floor
+    if g.walk.counters[COMPARED] < REFINES * f.now[LENGTH] * g.walk.counters[COUNTED]:
+        return  # a count is cheap
     least = f.now[LEVEL] - f.now[REST]
     for first in range(0, len(f.sums), 1 << g.lanes.bits[0]):
         for cell in range(first, end_of_line(g, first)):
