@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
+import os
+import resource
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -70,6 +75,9 @@ def test_each_group_is_as_a_monitor_of_its_own(rng: np.random.Generator, timed: 
                 batch["t"] = time[mine].astype("datetime64[ns]")
             wanted += [(one, *change) for change in monitors[one].push(batch)]
         assert spelled(found, row_of) == wanted
+        if rng.random() < 0.5:
+            fleet.prepare()
+            fleet._check()
         if rng.random() < 0.3:
             saved = {name: array.copy() for name, array in fleet.save().items()}
             fleet = new()
@@ -83,6 +91,29 @@ def spelled(found: Reported, row_of: dict[int, int]) -> list[tuple[Any, ...]]:
         (group, at, f"q{query}", ("leave", "enter")[op], row_of[tick], score)
         for group, at, query, op, tick, score in lines
     ]
+
+
+def asks_ahead() -> bool:
+    """Tell whether the system takes the advice: Linux from 5.14 on."""
+    return sys.platform == "linux" and tuple(map(int, os.uname().release.split(".")[:2])) >= (5, 14)
+
+
+@pytest.mark.skipif(not asks_ahead(), reason="this system does not find memory ahead")
+def test_memory_for_the_next_push_is_there_before_it(rng: np.random.Generator) -> None:
+    fleet = Fleet([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, 10_000_000, 0, 1)
+    batch = np.repeat(np.arange(64), 4_096), rng.random((1, 64 * 4_096)), np.empty(0, np.int64)
+    fleet.push(*batch)
+    fleet.prepare()
+    for thread in threading.enumerate():
+        if thread.name == "topwatch memory":
+            thread.join()
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+    used = int(fleet.pages.free[2])
+    fleet.pages.values[used : 2 * used] = 0.0
+    faults = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+    assert faults < fleet.pages.values[used : 2 * used].nbytes // mmap.PAGESIZE // 10
+    fleet.push(*batch)
+    fleet._check()
 
 
 def test_windows_grow_and_pages_come_back(rng: np.random.Generator) -> None:

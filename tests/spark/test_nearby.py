@@ -25,10 +25,17 @@ def _sheets_of_its_own(tmp_path, monkeypatch):
     for name in ("_idle", "_maps"):
         monkeypatch.setattr(nearby, name, type(getattr(nearby, name))())
     monkeypatch.setattr(nearby, "_made", 0)
+    monkeypatch.setattr(nearby, "_swept", False)
 
 
 def rows(start: int) -> pa.Table:
     return pa.table({"x": np.arange(start, start + 5000.0)})
+
+
+def look(folder: Folder, part: Part) -> pa.Table:
+    """Read a part as a bucket does: in memory where it is, else from the disk."""
+    found = folder.near(part)
+    return unpack(found if found is not None else folder.read(part))
 
 
 def write(folder: Folder, batch: int, tables: list[pa.Table]) -> tuple[Segment, list[Part]]:
@@ -42,7 +49,7 @@ def test_recent_parts_are_read_without_the_disk(tmp_path):
     folder = Folder(str(tmp_path / "segments"))
     _, parts = write(folder, 1, [rows(0), rows(7)])
     folder.drop([parts[0].segment])
-    assert [unpack(folder.read(part, recent=True)) for part in parts] == [rows(0), rows(7)]
+    assert [look(folder, part) for part in parts] == [rows(0), rows(7)]
     with pytest.raises(DataError, match="is missing"):
         folder.read(parts[0])
 
@@ -50,7 +57,7 @@ def test_recent_parts_are_read_without_the_disk(tmp_path):
 def test_a_sheet_that_is_read_is_not_used_anew(tmp_path):
     folder = Folder(str(tmp_path / "segments"))
     _, (part,) = write(folder, 1, [rows(0)])
-    held = unpack(folder.read(part, recent=True))
+    held = look(folder, part)
     for batch in range(2, 8):
         write(folder, batch, [rows(100 * batch)])
     assert held == rows(0)
@@ -59,7 +66,7 @@ def test_a_sheet_that_is_read_is_not_used_anew(tmp_path):
     for batch in range(8, 11):
         write(folder, batch, [rows(100 * batch)])
     assert nearby.read(part.segment, part.start, 8) is None
-    assert unpack(folder.read(part, recent=True)) == rows(0), "the disk has it"
+    assert look(folder, part) == rows(0), "the disk has it"
 
 
 def test_what_a_sheet_holds_of_another_segment_is_not_taken(tmp_path):
@@ -68,7 +75,7 @@ def test_what_a_sheet_holds_of_another_segment_is_not_taken(tmp_path):
     _, others = write(folder, 2, [rows(50), rows(57)])
     sheets = os.path.join(nearby._folder(), "")
     os.replace(sheets + others[0].segment, sheets + parts[0].segment)
-    assert [unpack(folder.read(part, recent=True)) for part in parts] == [rows(0), rows(7)]
+    assert [look(folder, part) for part in parts] == [rows(0), rows(7)]
 
 
 def test_without_room_segments_go_to_the_disk_alone(tmp_path, monkeypatch):
@@ -78,7 +85,7 @@ def test_without_room_segments_go_to_the_disk_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", full)
     folder = Folder(str(tmp_path / "segments"))
     _, (part,) = write(folder, 1, [rows(3)])
-    assert unpack(folder.read(part, recent=True)) == rows(3)
+    assert look(folder, part) == rows(3)
 
 
 @pytest.mark.parametrize("broken", ["nobody", "elsewhere"])
@@ -90,7 +97,7 @@ def test_without_shared_memory_segments_go_to_the_disk_alone(tmp_path, monkeypat
     folder = Folder(str(tmp_path / "segments"))
     segment, (part,) = write(folder, 1, [rows(3)])
     assert segment._sheet is None
-    assert unpack(folder.read(part, recent=True)) == rows(3)
+    assert look(folder, part) == rows(3)
 
 
 def test_a_segment_that_is_never_closed_gives_its_sheet_back(tmp_path):

@@ -60,8 +60,10 @@ def find_run(
     value = table.value[q]
     goal = goal_of(kind, bar)
     first = ZERO
-    while not dense and first + WIDTH <= size:
+    while not dense and first < size and start + first + WIDTH <= columns.shape[1]:
         bits = reach_64(kind, n, column, value, columns, start + first, goal)
+        if first + WIDTH > size:  # what lies behind the run does not count
+            bits &= (1 << (size - first)) - 1
         while bits != 0:
             i = first + lowest(bits)
             bits &= bits - 1
@@ -71,6 +73,8 @@ def find_run(
                 out[found] = key
                 found += 1
         first += WIDTH
+    if first >= size:
+        return found
     keys = out[first:size]
     sum_terms(kind, n, column, value, columns, start + first, keys)
     if kind == DISTANCE:

@@ -66,6 +66,10 @@ class Bucket:
         self.late += sum(part.num_rows for part in refused)
         return found, pa.concat_tables(refused) if refused else pa.table({})
 
+    def prepare(self) -> None:
+        """Do what can be done for the next micro-batch before it comes."""
+        self._groups.prepare()
+
     def live(self) -> int:
         """How many rows the windows hold, and how many wait."""
         return self._groups.live() + (self._waiting.num_rows if self._waiting is not None else 0)

@@ -32,6 +32,9 @@ class Groups(Protocol):
     def take(self, table: pa.Table) -> Found:
         """Return what is emitted, and the late rows."""
 
+    def prepare(self) -> None:
+        """Do what can be done for the next rows before they are there."""
+
     def live(self) -> int:
         """How many rows the windows hold."""
 
@@ -98,6 +101,9 @@ class MonitorGroups:
         times = table.column(self._spec.time)
         kind = pa.timestamp("ns", times.type.tz) if pa.types.is_timestamp(times.type) else pa.float64()
         return int(pc.sum(pc.less(times, pa.scalar(monitor.now, kind))).as_py())
+
+    def prepare(self) -> None:
+        """Nothing: windows of monitors have their memory."""
 
     def live(self) -> int:
         """How many rows the windows hold."""
@@ -200,6 +206,10 @@ class FleetGroups:
             self._now = np.append(self._now, np.full(len(new), np.iinfo(np.int64).min))
         found: np.ndarray = numbers[codes]
         return found
+
+    def prepare(self) -> None:
+        """Ask for the memory that the next rows will take."""
+        self._fleet.prepare()
 
     def live(self) -> int:
         """How many rows the windows hold."""

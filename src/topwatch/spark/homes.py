@@ -26,8 +26,11 @@ class Home(Protocol):
     def put(self, batch: int, data: pa.Buffer, rows: int = 0) -> Part:
         """Keep bytes; return where they are."""
 
-    def get(self, part: Part, recent: bool = False) -> Any:
-        """Return bytes that were kept; ``recent``: in this micro-batch."""
+    def near(self, part: Part) -> Any:
+        """Return bytes that were kept a moment ago, if they are at hand; else None."""
+
+    def get(self, part: Part) -> Any:
+        """Return bytes that were kept."""
 
     def tell(self, status: Status) -> None:
         """Say how the bucket stands, for those who look on."""
@@ -59,9 +62,13 @@ class FolderHome:
         segment.close()
         return part
 
-    def get(self, part: Part, recent: bool = False) -> Any:
+    def near(self, part: Part) -> Any:
+        """Return bytes that this machine still has in memory, or None."""
+        return self._folder.near(part)
+
+    def get(self, part: Part) -> Any:
         """Return bytes that were kept."""
-        return self._folder.read(part, recent)
+        return self._folder.read(part)
 
     def tell(self, status: Status) -> None:
         """Say how the bucket stands, for those who look on."""
@@ -102,7 +109,10 @@ class StoreHome:
             self._pieces.updateValue((name, number), (data.slice(start, min(PIECE, data.size - start)).to_pybytes(),))
         return Part(name, 0, data.size, rows)
 
-    def get(self, part: Part, recent: bool = False) -> Any:
+    def near(self, part: Part) -> Any:
+        """Return None: all of it is in the store."""
+
+    def get(self, part: Part) -> Any:
         """Return bytes that were kept."""
         name = part.segment
         parts: list[bytes] = []
@@ -131,7 +141,10 @@ class Nowhere:
         """Never asked."""
         raise DataError("state: a stream without segments was asked to keep one")
 
-    def get(self, part: Part, recent: bool = False) -> Any:
+    def near(self, part: Part) -> Any:
+        """Return None: there is nothing."""
+
+    def get(self, part: Part) -> Any:
         """Never asked either."""
         raise DataError(f"state: segment {part.segment} was asked of a stream without segments")
 

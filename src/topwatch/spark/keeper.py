@@ -66,6 +66,7 @@ class Done:
     found: pa.Table
     next_time: int | None
     kept: bytes | None = None
+    tray: str | None = None  # where what is emitted lies, if a neighbour has found it
 
 
 class Keeper:
@@ -104,6 +105,8 @@ class Keeper:
         self._home.tidy(task.batch, manifest, self._spec.retain)
         kept = bucket.save() if self._spec.pruned else None
         self._home.tell(dataclasses.replace(bucket.status(), batch=task.batch, refused=manifest.refused))
+        if isinstance(bucket, Bucket):
+            bucket.prepare()
         _warm[self._query, self._bucket] = Warm(manifest.token, bucket, time.monotonic())
         forget(IDLE)
         return Done(manifest.to_bytes(), found, bucket.next_time, kept)
@@ -170,11 +173,15 @@ class Keeper:
         return found.bucket if found is not None and found.token == manifest.token else None
 
     def _read(self, parts: list[Part], recent: bool = False) -> list[pa.Table]:
-        """Read rows: those of this micro-batch from memory where they are, earlier ones as the disk has kept them."""
-        if len(parts) < 2 or not self._home.parallel:
-            return [unpack(self._home.get(part, recent)) for part in parts]
-        with ThreadPoolExecutor(READERS) as readers:
-            return list(readers.map(lambda part: unpack(self._home.get(part, recent)), parts))
+        """Read rows: those of this micro-batch from memory where they are, others as the disk has kept them."""
+        found = {part: self._home.near(part) for part in parts} if recent else {}
+        rest = [part for part in parts if found.get(part) is None]
+        if len(rest) > 1 and self._home.parallel:
+            with ThreadPoolExecutor(READERS) as readers:
+                found.update(zip(rest, readers.map(self._home.get, rest), strict=True))
+        else:
+            found.update((part, self._home.get(part)) for part in rest)
+        return [unpack(found[part]) for part in parts]
 
     def _bytes(self, line: Reference) -> Any:
         return line["data"] if line["segment"] is None else self._home.get(_part(line))

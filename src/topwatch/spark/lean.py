@@ -3,7 +3,7 @@
 Of Spark's two stateful operators for Python this one costs less: the value comes and goes with the rows, without a
 connection of its own, and nothing need be asked of Python before a stream begins (decision 14). What it takes back are
 pandas frames, padded and converted column by column; so changes leave it packed, a line for each piece, and are
-unfolded by a step behind it in the same task.
+unfolded by a step behind it in the same task, or only told where they lie (:mod:`topwatch.spark.handing`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from topwatch.spark.worker import settle
 if TYPE_CHECKING:
     from topwatch.spark.spec import Spec
 
-PACKED = "found binary"
+PACKED = "tray string, found binary"  # where changes lie, or they themselves
 
 
 class Lean:
@@ -32,14 +32,18 @@ class Lean:
         """Take the references of a micro-batch."""
         import pandas as pd
 
+        from topwatch.spark import handing
         from topwatch.spark.segments import pack
 
         references = [line for frame in frames for line in frame.to_dict("records")]
         done, value = take_turn(self._spec, int(key[0]), state.getOption, references)
         state.update(value)
-        if done.found.num_rows:
+        tray = done.tray or (handing.lay(done.found) if done.found.num_rows else None)
+        if tray is not None:
+            yield pd.DataFrame({"tray": [tray], "found": [None]})
+        elif done.found.num_rows:
             parts = done.found.to_batches(ROWS)
-            yield pd.DataFrame({"found": [pack(pa.table(part)).to_pybytes() for part in parts]})
+            yield pd.DataFrame({"tray": None, "found": [pack(pa.table(part)).to_pybytes() for part in parts]})
 
 
 class Unfolding:
@@ -47,10 +51,14 @@ class Unfolding:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack the changes."""
+        from topwatch.spark import handing
+        from topwatch.spark.segments import unpack
+
         settle()
         for batch in batches:
-            for line in batch.column(0):
-                yield from pa.ipc.open_stream(line.as_buffer())
+            for tray, found in zip(*batch.columns, strict=True):
+                table = handing.fetch(tray.as_py()) if tray.is_valid else unpack(found.as_buffer())
+                yield from table.to_batches(ROWS)
 
 
 def serves(packed: Any) -> bool:

@@ -74,8 +74,19 @@ class Sheet:
 
 _idle: list[Sheet] = []
 _made = 0
+_swept = False
 _maps: dict[int, mmap.mmap] = {}
 _turn = threading.Lock()
+
+
+def new_sheet(name: str) -> Sheet:
+    """Make a sheet; an error where there is no such memory."""
+    global _swept
+    folder = _folder()
+    if not _swept:
+        _sweep(folder)
+        _swept = True
+    return Sheet(os.path.join(folder, name))
 
 
 def take(name: str) -> Sheet | None:
@@ -84,10 +95,7 @@ def take(name: str) -> Sheet | None:
     with _turn:
         try:
             if _made < SHEETS:
-                folder = _folder()
-                if _made == 0:
-                    _sweep(folder)
-                sheet = Sheet(os.path.join(folder, name))
+                sheet = new_sheet(name)
                 _made += 1
                 return sheet
         except OSError:
@@ -106,11 +114,14 @@ def give(sheet: Sheet) -> None:
         _idle.append(sheet)
 
 
-def read(name: str, start: int, size: int) -> pa.Buffer | None:
-    """Return what may be the bytes of a segment; None where no sheet has its name."""
+def read(name: str, start: int, size: int, mark: bytes = b"") -> pa.Buffer | None:
+    """Return what may be the bytes of a segment; None where no sheet has its name.
+
+    ``mark``, written to its beginning, tells the owner that it is being read.
+    """
     try:
         path = os.path.join(_folder(), name)
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(path, (os.O_RDWR if mark else os.O_RDONLY) | os.O_CLOEXEC)
     except OSError:
         return None
     lease = _Lease(file)
@@ -120,6 +131,8 @@ def read(name: str, start: int, size: int) -> pa.Buffer | None:
         if os.stat(path).st_ino != about.st_ino or start + size > about.st_size:
             return None  # it got another name before it was locked
         lease.memory = _map(file, about.st_ino)
+        if mark:
+            os.pwrite(file, mark, 0)
     except OSError:
         return None
     address = np.frombuffer(lease.memory, np.uint8).ctypes.data

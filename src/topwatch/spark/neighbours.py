@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from topwatch.errors import DataError
+from topwatch.spark import handing
 from topwatch.spark.keeper import Done, Keeper, Task
 from topwatch.spark.manifest import Manifest
 from topwatch.spark.segments import pack, unpack
@@ -77,7 +78,7 @@ def _ask(name: str, token: str, task: Task) -> Done | None:
             found = pa.concat_tables(parts) if parts else pa.table({})
     except (OSError, EOFError, ValueError, KeyError):
         return None
-    return Done(answer["state"].encode(), found, answer["next_time"])
+    return Done(answer["state"].encode(), found, answer["next_time"], tray=answer["tray"])
 
 
 def _told(task: Task) -> dict[str, Any]:
@@ -133,8 +134,9 @@ def _serve(wire: Connection[Any, Any]) -> None:
             wire.send_bytes(json.dumps({"error": str(error)}).encode())
             return
         _tell(asked["name"], keeper, Manifest.from_bytes(done.state).token)
-        parts = done.found.to_batches(ROWS)
-        answer = {"state": done.state.decode(), "next_time": done.next_time, "parts": len(parts)}
+        tray = handing.lay(done.found) if done.found.num_rows else None
+        parts = done.found.to_batches(ROWS) if tray is None else []
+        answer = {"state": done.state.decode(), "next_time": done.next_time, "tray": tray, "parts": len(parts)}
         wire.send_bytes(json.dumps(answer).encode())
         for part in parts:
             wire.send_bytes(pack(pa.table(part)))

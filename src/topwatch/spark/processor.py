@@ -43,13 +43,16 @@ class Watching(StatefulProcessor):
     def _advance(self, key: Any, references: list[dict[str, Any]], timers: Any) -> Iterator[Any]:
         import pyarrow as pa
 
+        from topwatch.spark import handing
+
         watermark = timers.getCurrentWatermarkInMs() if self._spec.watermark else None
         held = self._manifest.get()
         done, value = take_turn(self._spec, int(key[0]), held, references, watermark, self._pieces)
         self._manifest.update(value)
         if self._spec.watermark:
             self._wake(done.next_time)
-        for part in done.found.to_batches(ROWS):  # in pieces: Spark reads one while the next is made
+        found = handing.fetch(done.tray) if done.tray is not None else done.found
+        for part in found.to_batches(ROWS):  # in pieces: Spark reads one while the next is made
             yield in_pandas(pa.table(part))
 
     def _wake(self, time: int | None) -> None:

@@ -57,20 +57,19 @@ class Folder:
         """Begin a segment in a micro-batch."""
         return Segment(self, f"{batch:010d}-{uuid.uuid4().hex}{SUFFIX}")
 
-    def read(self, part: Part, recent: bool = False) -> pa.Buffer:
-        """Return a part's bytes; a missing or damaged one is an error that says which.
+    def near(self, part: Part) -> pa.Buffer | None:
+        """Return a part's bytes if this machine has written it a moment ago and has it in memory."""
+        found = nearby.read(part.segment, part.start, HEADER + part.size)
+        if found is None or not _is_of(found, part):
+            return None
+        return found.slice(HEADER)  # it is locked, and has not been anywhere else
 
-        ``recent``: it was written in this micro-batch, and may still be in the memory of this machine.
-        """
+    def read(self, part: Part) -> pa.Buffer:
+        """Return a part's bytes; a missing or damaged one is an error that says which."""
         name = part.segment
         system, root = open_folder(self.uri)
-        local = isinstance(system, pafs.LocalFileSystem)
-        if recent and local:
-            found = nearby.read(name, part.start, HEADER + part.size)
-            if found is not None and _is_of(found, part):  # it is locked, and has not been anywhere else
-                return found.slice(HEADER)
         try:
-            if local:
+            if isinstance(system, pafs.LocalFileSystem):
                 found = direct.read(os.path.join(root, name), part.start, HEADER + part.size)
             else:
                 with system.open_input_file(f"{root}/{name}") as file:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from topwatch.spark.keeper import Done
     from topwatch.spark.spec import Spec
 
-ROWS = 1 << 16  # rows of a result that are handed on at once: memory of this size is used again
+ROWS = 1 << 14  # rows of a result that are handed on at once: memory of this size is used again
 
 
 def value_of(spec: Spec) -> str:

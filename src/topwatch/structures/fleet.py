@@ -18,7 +18,7 @@ from topwatch.kernels.rows import Log, Rows
 from topwatch.kernels.runs import FAR, Runs
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import Query
-from topwatch.structures.growing import Growing
+from topwatch.structures.growing import Growing, fetch_soon, piece_of
 from topwatch.structures.ids import ArrowIds, Values
 from topwatch.structures.table import QueryTable
 
@@ -71,6 +71,7 @@ class Fleet:
         self._limit = self._room = np.where(k > 0, k + 10 + k // 2, 0)
         self.groups = 0
         self.tick = 0
+        self._needed = 0  # pages that the last push took
         self.pages = self._no_pages()
         self._pools = {
             "after": Growing((), np.int64),
@@ -198,15 +199,28 @@ class Fleet:
         """Let there be free pages for more rows of some groups."""
         p = self.pages
         inside = np.where(p.last[group] >= 0, PAGE - p.fill[group], 0)
-        needed = int((-(np.minimum(0, inside - count) // PAGE)).sum())
-        has = p.after.size
-        if p.free[2] + needed - p.free[1] > has:
-            size = max(int(p.free[2]) + needed, has + has // 4 + 64)
-            few = p[:6], p.free
-            del p
-            self.pages = self._no_pages()  # memory that is looked at does not grow
+        self._needed = int((-(np.minimum(0, inside - count) // PAGE)).sum())
+        pages = int(p.free[2] - p.free[1]) + self._needed
+        del p  # memory that is looked at does not grow
+        self._have(pages)
+
+    def _have(self, pages: int) -> None:
+        """Let there be so many pages."""
+        has = self.pages.after.size
+        if pages > has:
+            few = self.pages[:6], self.pages.free
+            self.pages = self._no_pages()
+            size = max(pages, has + has // 4 + 64)
             grown = {name: pool.grow(size) for name, pool in self._pools.items()}
             self.pages = Pages(*few[0], **{"time": _NO_TIMES, **grown}, free=few[1])
+
+    def prepare(self) -> None:
+        """Ask for the memory of a next push like the last one while nobody waits: fresh pages take long to come."""
+        used, free = int(self.pages.free[2]), int(self.pages.free[1])
+        if self._needed > free:
+            self._have(used + self._needed - free)
+            new = slice(used, used + self._needed - free)
+            fetch_soon([piece_of(getattr(self.pages, name)[new]) for name in self._pools])
 
     def _no_pages(self) -> Pages:
         first, last, gone, fill, held, end, after = (np.empty(0, np.int64) for _ in range(7))

@@ -2,14 +2,26 @@
 
 NumPy's own ``resize`` writes zeros behind the old end. Here memory comes from the system, page by page when it is first
 written to, and is mapped to a larger place when it grows. Where the system cannot do that, it is copied.
+
+A page that is written to for the first time costs as much as a hundred rows that are pushed. Who knows how many will be
+needed next can ask for them ahead, while nothing else is to be done.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import mmap
+import os
+import sys
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+_POPULATE = 23  # MADV_POPULATE_WRITE, as <linux/mman.h> has it; an older system says no
+_IDLE = 19  # the least urgent of threads
 
 
 class Growing:
@@ -49,6 +61,34 @@ class Growing:
                 self._memory = larger
         flat = np.frombuffer(self._memory, self._dtype, rows * int(np.prod(self._rest, dtype=np.int64)))
         return flat.reshape(rows, *self._rest)
+
+
+Piece = tuple[int, int]  # address and bytes
+
+
+def piece_of(rows: np.ndarray) -> Piece:
+    """Return the whole pages that rows of an array lie in, but for the first, which others may have written to."""
+    start = rows.ctypes.data
+    first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    return first, max(0, start + rows.nbytes - first)
+
+
+def fetch_soon(pieces: Sequence[Piece]) -> None:
+    """Let the system find memory for pages, in a thread that stands behind all others.
+
+    What the pages hold is not changed, and nothing depends on it: that the memory has moved or gone meanwhile does no
+    harm.
+    """
+    if sys.platform == "linux":
+        threading.Thread(target=_fetch, args=(pieces,), name="topwatch memory", daemon=True).start()
+
+
+def _fetch(pieces: Sequence[Piece]) -> None:
+    with contextlib.suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _IDLE)
+        advise = ctypes.CDLL(None).madvise  # unlike mmap's own it lets other threads go on
+        for address, size in pieces:
+            advise(ctypes.c_void_p(address), ctypes.c_size_t(size), _POPULATE)
 
 
 def _map(size: int) -> mmap.mmap:

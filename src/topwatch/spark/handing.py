@@ -1,0 +1,86 @@
+"""Changes go from one Python worker of a task to the next in memory that both see, and only their place through Spark.
+
+The step that unfolds changes runs in another worker of the same task than the one that found them. Through Spark they
+would be copied six times on the way, from Python to Java and back. So they are laid on a *tray*, a sheet of
+:mod:`topwatch.spark.nearby` of which the first byte says whether somebody is still to come for it, and its name
+travels. A tray that was fetched is used again. Nobody comes for one whose task has failed: it is used again after a
+while, and a task that comes too late is told so and tried again. Where there is no such memory, changes travel
+themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+
+import pyarrow as pa
+
+from topwatch.errors import DataError
+from topwatch.spark import nearby
+from topwatch.spark.segments import pack_into, packed_size, unpack
+
+TRAYS = 4  # of a worker
+PATIENCE = 600.0  # seconds until a tray that nobody has come for is used again
+START = 64  # bytes before the changes
+FETCHED, WAITING = b"\0", b"\1"
+
+
+class Tray:
+    """A sheet for changes, and since when it waits."""
+
+    def __init__(self, sheet: nearby.Sheet) -> None:
+        self.sheet = sheet
+        self.since = 0.0
+
+    @property
+    def idle(self) -> bool:
+        """Whether somebody has come for it, or nobody ever will."""
+        return self.sheet.memory[:1] == FETCHED or time.monotonic() - self.since > PATIENCE
+
+
+_trays: list[Tray] = []
+_turn = threading.Lock()
+
+
+def lay(table: pa.Table) -> str | None:
+    """Lay changes on a tray; return what it is called, or None where there is none."""
+    size = packed_size(table)
+    if START + size > nearby.MOST:
+        return None
+    name = f"{os.urandom(16).hex()}.tray"
+    with _turn:
+        tray = _taken(name)
+        if tray is None or not tray.sheet.reserve(START + size):
+            return None
+        with memoryview(tray.sheet.memory) as view:
+            buffer = pa.py_buffer(view[START : START + size])
+            pack_into(buffer, table)
+            del buffer
+        tray.sheet.memory[:1] = WAITING
+        tray.since = time.monotonic()
+    return f"{name} {size}"
+
+
+def fetch(called: str) -> pa.Table:
+    """Return the changes on a tray, where they lie; it is not used again before the last look at them."""
+    name, size = called.split(" ")
+    found = nearby.read(name, START, int(size), mark=FETCHED)
+    if found is None:
+        raise DataError(f"changes: tray {name} is gone, with the worker that had it; the task has to be tried again")
+    return unpack(found)
+
+
+def _taken(name: str) -> Tray | None:
+    """Give an idle tray a new name, or make one."""
+    for tray in _trays:
+        if tray.idle:
+            with contextlib.suppress(OSError):  # somebody still reads it
+                tray.sheet.rename(name)
+                return tray
+    if len(_trays) < TRAYS:
+        with contextlib.suppress(OSError):
+            _trays.append(Tray(nearby.new_sheet(name)))
+            return _trays[-1]
+    return None
