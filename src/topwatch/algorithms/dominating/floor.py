@@ -131,7 +131,7 @@ class FloorContest:
         epoch = max(16, round(1.4 * math.sqrt(self._room)))
         now = np.zeros(NUMBERS, np.int64)
         now[LEVEL] = NEVER
-        now[NEAR] = 16 * epoch
+        now[NEAR] = 3 * epoch  # little: what proves to be too little is learnt sooner than what is too much
         now[REST] = MOST_REST * epoch
         now[LENGTH] = epoch
         sums, drift, before, arrived = (np.zeros(cells, np.int32) for _ in range(4))
