@@ -67,6 +67,17 @@ def test_a_tray_waits_for_who_is_to_come(monkeypatch):
         handing.fetch(late)
 
 
+def test_what_another_tray_holds_is_not_taken():
+    one, other = handing.lay(changes(1)), handing.lay(changes(2))
+    assert one is not None
+    assert other is not None
+    folder = nearby._folder()
+    names = [os.path.join(folder, called.split(" ")[0] + handing.SUFFIX) for called in (one, other)]
+    os.replace(names[1], names[0])
+    with pytest.raises(DataError, match="has to be tried again"):
+        handing.fetch(one)
+
+
 def test_another_process_fetches():
     called = handing.lay(changes(11))
     assert called is not None

@@ -23,8 +23,10 @@ from topwatch.spark.segments import pack_into, packed_size, unpack
 
 TRAYS = 4  # of a worker
 PATIENCE = 600.0  # seconds until a tray that nobody has come for is used again
-START = 64  # bytes before the changes
+START = 64  # bytes before the changes: whether they wait, then whose they are
+NUMBER = slice(8, 40)
 FETCHED, WAITING = b"\0", b"\1"
+SUFFIX = ".tray"
 
 
 class Tray:
@@ -49,27 +51,28 @@ def lay(table: pa.Table) -> str | None:
     size = packed_size(table)
     if START + size > nearby.MOST:
         return None
-    name = f"{os.urandom(16).hex()}.tray"
+    number = os.urandom(16).hex()
     with _turn:
-        tray = _taken(name)
+        tray = _taken(number + SUFFIX)
         if tray is None or not tray.sheet.reserve(START + size):
             return None
         with memoryview(tray.sheet.memory) as view:
             buffer = pa.py_buffer(view[START : START + size])
             pack_into(buffer, table)
             del buffer
+        tray.sheet.memory[NUMBER] = number.encode()
         tray.sheet.memory[:1] = WAITING
         tray.since = time.monotonic()
-    return f"{name} {size}"
+    return f"{number} {size}"
 
 
 def fetch(called: str) -> pa.Table:
     """Return the changes on a tray, where they lie; it is not used again before the last look at them."""
-    name, size = called.split(" ")
-    found = nearby.read(name, START, int(size), mark=FETCHED)
-    if found is None:
-        raise DataError(f"changes: tray {name} is gone, with the worker that had it; the task has to be tried again")
-    return unpack(found)
+    number, size = called.split(" ")
+    found = nearby.read(number + SUFFIX, 0, START + int(size), mark=FETCHED)
+    if found is None or found.slice(0, START).to_pybytes()[NUMBER] != number.encode():
+        raise DataError(f"changes: tray {number} is gone, with the worker that had it; the task has to be tried again")
+    return unpack(found.slice(START))
 
 
 def _taken(name: str) -> Tray | None:
