@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from topwatch.kernels.compile import COMPILED
+from topwatch.kernels.compile import COMPILED, inlined
 from topwatch.kernels.scoring import Floats, Ints
 
 WIDTH = 64
@@ -31,7 +31,8 @@ def _plain(distance: bool, terms: int) -> Reaching:
         total = np.zeros(WIDTH)
         for t in range(terms):
             x = columns[column[t], start : start + WIDTH]
-            total = total + ((x - value[t]) * (x - value[t]) if distance else value[t] * x)
+            with np.errstate(all="ignore"):  # there may be anything behind the rows that are asked for
+                total = total + ((x - value[t]) * (x - value[t]) if distance else value[t] * x)
         found = total <= goal if distance else total >= goal
         return sum(1 << i for i in np.flatnonzero(found).tolist())
 
@@ -100,7 +101,16 @@ if COMPILED:
 
         return types.int64(types.int64), build
 
+    @inlined
+    def lowest_of(bits: int, count: int) -> int:
+        """Return the lowest bits, fewer than all."""
+        return bits & ((1 << count) - 1)
+
 else:
+
+    def lowest_of(bits: int, count: int) -> int:
+        """Return the lowest bits, fewer than all."""
+        return int(bits) & ((1 << int(count)) - 1)
 
     def lowest(bits: int) -> int:
         """Return the place of the lowest bit that is set."""

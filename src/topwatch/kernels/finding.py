@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topwatch.kernels.bits import WIDTH, far_1, far_2, far_3, far_4, lowest, near_2, near_3, near_4
+from topwatch.kernels.bits import WIDTH, far_1, far_2, far_3, far_4, lowest, lowest_of, near_2, near_3, near_4
 from topwatch.kernels.compile import ZERO, inlined, leaf
 from topwatch.kernels.scoring import DISTANCE, LINEAR, Floats, Ints, Queries, score_row, score_run, sum_terms
 
@@ -63,7 +63,7 @@ def find_run(
     while not dense and first < size and start + first + WIDTH <= columns.shape[1]:
         bits = reach_64(kind, n, column, value, columns, start + first, goal)
         if first + WIDTH > size:  # what lies behind the run does not count
-            bits &= (1 << (size - first)) - 1
+            bits = lowest_of(bits, size - first)
         while bits != 0:
             i = first + lowest(bits)
             bits &= bits - 1
