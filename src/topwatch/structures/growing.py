@@ -3,7 +3,7 @@
 NumPy's own ``resize`` writes zeros behind the old end. Here memory comes from the system, page by page when it is first
 written to, and is mapped to a larger place when it grows. Where the system cannot do that, it is copied.
 
-A page that is written to for the first time costs as much as a hundred rows that are pushed. Who knows how many will be
+A page that is written to for the first time costs as much as tens of rows that are pushed. Who knows how many will be
 needed next can ask for them ahead, while nothing else is to be done.
 """
 
