@@ -218,12 +218,14 @@ def _carried(df: DataFrame, spec: Spec) -> list[Any]:
 
 
 def _result(schema: StructType, spec: Spec) -> StructType:
-    from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+    from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
 
+    # Spark is told what is never null: it would look at every value of every change.
+    told: dict[str, DataType] = {"at": LongType(), "query": StringType()}
+    told |= {"rank": LongType()} if spec.emit == "answers" else {"op": StringType()}
+    told |= {"id": schema[spec.id].dataType, "score": DoubleType()}
     fields = [StructField(name, schema[name].dataType) for name in spec.by]
-    fields += [StructField("at", LongType()), StructField("query", StringType())]
-    fields += [StructField("rank", LongType()) if spec.emit == "answers" else StructField("op", StringType())]
-    return StructType([*fields, StructField("id", schema[spec.id].dataType), StructField("score", DoubleType())])
+    return StructType([*fields, *(StructField(name, kind, nullable=False) for name, kind in told.items())])
 
 
 def _check_columns(schema: StructType, numeric: Sequence[str], named: dict[str, list[str]]) -> None:
