@@ -69,7 +69,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def test_a_worker_is_lost(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     case = CASES["by-sma-long-50"]
     stream = Stream(case, tmp_path / "cluster", seed=1)
-    stream.grow(9)
+    stream.grow(6)
     settings = {
         "spark.driver.host": HOST,
         "spark.driver.bindAddress": HOST,
@@ -85,7 +85,7 @@ def test_a_worker_is_lost(spark: SparkSession, cluster: Cluster, tmp_path: Path)
         while True:
             seen = checkpoint.look()
             # Rows have been packed and are about to be taken in: a part of the references is lost with the worker.
-            if seen.batch >= 3 and checkpoint.kind(seen) == SEGMENT:
+            if seen.batch >= 2 and checkpoint.kind(seen) == SEGMENT:
                 break
             if not run.running:
                 run.finish()
@@ -99,6 +99,6 @@ def test_a_worker_is_lost(spark: SparkSession, cluster: Cluster, tmp_path: Path)
     finally:
         run.kill()
     local = Stream(case, tmp_path / "local", seed=1)
-    local.grow(9)
+    local.grow(6)
     local.start(spark).awaitTermination()
     assert complaints(stream, sink_files.rows(local.out)) == []

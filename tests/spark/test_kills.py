@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sink_files
 from crash_cases import CASES, Stream
-from crash_runs import GAP, SEGMENT, STATE, Checkpoint
+from crash_runs import GAP, STATE, Checkpoint
 from pyspark.sql import SparkSession
 from python_workers import kill_workers
 from spark.kills import Killer, complaints
@@ -21,7 +21,7 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "moments"), [("all-sma-short-50", [SEGMENT, STATE]), ("by-auto-long-1", [STATE])])
+@pytest.mark.parametrize(("name", "moments"), [("all-sma-short-50", [STATE]), ("by-auto-long-1", [STATE])])
 def test_a_killed_run_goes_on(
     spark: SparkSession, tmp_path: Path, rng: np.random.Generator, seed: int, name: str, moments: list[str]
 ) -> None:
@@ -43,7 +43,7 @@ def test_killed_workers_change_nothing(
     spark: SparkSession, tmp_path: Path, rng: np.random.Generator, seed: int, name: str
 ) -> None:
     stream = Stream(CASES[name], tmp_path / "killed", seed)
-    stream.grow(9)
+    stream.grow(6)
     checkpoint = Checkpoint(stream.folder, partitions=2)
     query = stream.start(spark)
     tracker = spark.sparkContext.statusTracker()
