@@ -164,6 +164,16 @@ def test_columns_may_have_any_name(stream: Stream) -> None:
             assert expected == sorted(map(tuple, tw.Monitor(query, **options).push(table)), key=str)
 
 
+@pytest.mark.parametrize(("emit", "third"), [("changes", "op"), ("first", "op"), ("answers", "rank")])
+def test_only_groups_can_be_null_in_the_result(stream: Stream, emit: Any, third: str) -> None:
+    stream.write(last=1)
+    query = tw.TopK(3, tw.linear({"x": 1.0}), name="q")
+    for df in (stream.read(files=1), stream.spark.read.parquet(f"{stream.folder}/in")):
+        schema = tw.spark.watch(df, query, tw.last(40), by="g", emit=emit, segments=stream.segments).schema
+        can = {field.name: field.nullable for field in schema.fields}
+        assert can == {"g": True, "at": False, "query": False, third: False, "id": False, "score": False}
+
+
 def test_values_that_are_no_numbers_are_a_group(stream: Stream) -> None:
     nothing = np.tile([np.nan, 0.0, -0.0, 1.5, 1.5], len(stream.table) // 5)
     table = stream.table.set_column(2, "g", pa.array(nothing))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
+
+from topwatch.spark.running import MEMORY, on_one_machine
 
 ASKED = """
 import gc
@@ -30,3 +33,14 @@ def test_loaded_code_is_frozen_and_memory_kept() -> None:
     assert counts[1] > 1000
     changed = [task for task in range(1, 9) if counts[task] != counts[task - 1]]
     assert set(changed) <= {1, 2, 4, 8}, "seldom: what is frozen is never collected"
+
+
+def test_java_is_told_the_same_unless_the_user_has_said_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, other = MEMORY
+    monkeypatch.setenv(mine, "1")
+    monkeypatch.delenv(other, raising=False)
+    on_one_machine()
+    assert (os.environ[mine], os.environ[other]) == ("1", MEMORY[other])
+    code = "import ctypes; print(ctypes.CDLL(None).mallopt(-1, 1 << 30), ctypes.CDLL(None).mallopt(-3, 32 << 20))"
+    if sys.platform == "linux":  # glibc takes both numbers; one that is too large it leaves out without a word
+        assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() == ["1", "1"]
