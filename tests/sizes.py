@@ -17,4 +17,4 @@ class Scale:
     queries: int
 
 
-SCALE = Scale(1000, 120, 14) if COMPILED else Scale(160, 30, 8)
+SCALE = Scale(600, 90, 12) if COMPILED else Scale(110, 24, 6)
