@@ -26,6 +26,7 @@ from topwatch.spark.sinks import ONCE, start, start_quarantine
 from topwatch.spark.sources import open_source
 from topwatch.spark.text_rows import PROBLEM, RAW
 from topwatch.spark.watching import watch
+from topwatch.spark.worker import LARGEST, SPARE
 from topwatch.windows import duration
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ ON_ONE_MACHINE = {
 
 # What Java's C library is told: memory that rows travel in is used again in the next micro-batch, and does not go back
 # to the system, from which it comes cleared, page by page. Python workers are told the same (topwatch.spark.worker).
-MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(LARGEST), "MALLOC_TRIM_THRESHOLD_": str(SPARE)}
 
 JAVA = "spark.driver.extraJavaOptions"
 SOCKETS = "spark.python.unix.domain.socket"

@@ -18,8 +18,8 @@ import warnings
 
 # Names of settings of the C library, as <malloc.h> has them.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-_LARGEST = 32 << 20  # bytes: the largest block that can be kept
-_SPARE = 1 << 30  # bytes that stay with the process when nobody uses them
+LARGEST = 32 << 20  # bytes: the largest block that can be kept
+SPARE = 1 << 30  # bytes that stay with the process when nobody uses them
 
 _tasks = 0
 
@@ -47,7 +47,7 @@ def _keep_memory() -> None:
         return  # another C library
     import pyarrow as pa
 
-    if tell(_MMAP_THRESHOLD, _LARGEST) and tell(_TRIM_THRESHOLD, _SPARE):
+    if tell(_MMAP_THRESHOLD, LARGEST) and tell(_TRIM_THRESHOLD, SPARE):
         pa.set_memory_pool(pa.system_memory_pool())
 
 
