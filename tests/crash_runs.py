@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from topwatch.spark.segments import SUFFIX, batch_of
+from topwatch.spark.versions import SUFFIX as STATES
 
 STARTING = "starting"
 BETWEEN = "between two batches"
@@ -138,8 +139,8 @@ class Checkpoint:
         """Say how far the run has come."""
         batch = self._next()
         fresh = [name for name in self.segments() - self._old_segments if batch_of(name) == batch]
-        old = self._old_states if batch == self._batch else [None] * self._partitions
-        states = sum(now is not None and now != before for now, before in zip(self._states(batch), old, strict=True))
+        old = self._old_states if batch == self._batch else set()
+        states = len(self._states(batch) - old)
         begun = batch in _numbers(self._changes / "offsets")
         stirred = batch > self._batch or begun > self._old_begun or bool(fresh) or states > 0
         return Seen(batch, stirred, begun, len(fresh), states, batch in _numbers(self._out / "_spark_metadata"))
@@ -164,12 +165,18 @@ class Checkpoint:
     def _next(self) -> int:
         return max(_numbers(self._changes / "commits"), default=-1) + 1
 
-    def _states(self, batch: int) -> list[tuple[int, int] | None]:
-        """Tell apart the files with the state after a micro-batch, for each partition."""
-        files = [self._changes / f"state/0/{i}/{batch + 1}" for i in range(self._partitions)]
-        # Spark's usual store writes what changed, and so does RocksDB; or it writes a snapshot only.
-        endings = (".delta", ".changelog", ".zip")
-        return [next((found for end in endings if (found := _stamp(file.with_suffix(end)))), None) for file in files]
+    def _states(self, batch: int) -> set[tuple[int, int] | None]:
+        """Tell apart the files with the state after a micro-batch: of each bucket, or in Spark's store."""
+        queries = [Path(query.path) for query in _entries(self._segments)]
+        names = [query / entry.name for query in queries for entry in _entries(query)]
+        files = [path for path in names if path.name.endswith(f"-{batch:010d}{STATES}")]
+        # RocksDB writes what changed, or a snapshot only.
+        files += [
+            self._changes / f"state/0/{i}/{batch + 1}{end}"
+            for i in range(self._partitions)
+            for end in (".changelog", ".zip")
+        ]
+        return {_stamp(path) for path in files} - {None}
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

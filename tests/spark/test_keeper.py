@@ -53,7 +53,7 @@ def test_cold_and_warm_say_the_same(
     size, every = int(rng.integers(1, 300)), int(rng.choice([1, 7, 50]))
     spec = spec_of(tw.last(size) if number % 4 else tw.latest(), every)
     folder = Folder(str(tmp_path))
-    keeper = Keeper(spec, "query", number, FolderHome(folder, number, (number,), every=1))
+    keeper = Keeper(spec, "query", number, FolderHome(folder, "-", number, every=1))
     monitor = tw.Monitor(list(spec.queries), spec.window, every=every, algorithm="brute")
     state, rows, most = None, 0, 0
     for batch in range(60):
@@ -83,7 +83,7 @@ def test_cold_and_warm_say_the_same(
 
 
 def test_a_state_that_was_made_for_other_queries_is_refused(tmp_path: Path) -> None:
-    home = FolderHome(Folder(str(tmp_path)), 0, (0,))
+    home = FolderHome(Folder(str(tmp_path)), "-", 0)
     state = Keeper(spec_of(tw.last(10), 1), "other", 0, home).advance(Task(None, [], 0)).state
     Keeper(spec_of(tw.last(10), 1), "other", 0, home).advance(Task(state, [], 1))
     with pytest.raises(tw.DataError, match="state: the checkpoint was begun with other queries"):
@@ -94,7 +94,7 @@ def test_a_state_that_was_made_for_other_queries_is_refused(tmp_path: Path) -> N
 def test_buckets_that_nothing_comes_for_are_let_go(tmp_path: Path) -> None:
     spec, folder = spec_of(tw.last(10), 1), Folder(str(tmp_path))
     rows = [pa.table({"id": [1, 2], "x": [3.0, 1.0]}), pa.table({"id": [3], "x": [2.0]})]
-    keeper = Keeper(spec, "waiting", 0, FolderHome(folder, 0, (0,)))
+    keeper = Keeper(spec, "waiting", 0, FolderHome(folder, "-", 0))
     done = keeper.advance(Task(None, [_line(folder, 0, rows[0])], 0))
     token = Manifest.from_bytes(done.state).token
     keeping.forget(idle=60.0)

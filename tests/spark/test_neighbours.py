@@ -24,7 +24,7 @@ def keeper(tmp_path: Path) -> Keeper:
     given |= {"order": (), "emit": "changes", "watermark": False, "buckets": (0,), "segments": str(tmp_path)}
     kinds = {"at": pa.int64(), "query": pa.string(), "op": pa.string(), "id": pa.int64(), "score": pa.float64()}
     spec = Spec(**given, schema=pa.schema(list(kinds.items())))
-    return Keeper(spec, "query", 0, FolderHome(Folder(str(tmp_path)), 0, (0,)))
+    return Keeper(spec, "query", 0, FolderHome(Folder(str(tmp_path)), "-", 0))
 
 
 def test_a_folder_whose_name_is_too_long_for_a_door(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -285,14 +286,15 @@ def test_segments_that_nobody_needs_are_removed(stream: Stream, spark: SparkSess
     (folder,) = Path(stream.segments).iterdir()
     orphan = folder / f"{1:010d}-{'0' * 32}.seg"
     orphan.write_bytes(b"of an attempt that failed")
-    from topwatch.spark.homes import FolderHome, published
+    from topwatch.spark.homes import FolderHome
     from topwatch.spark.segments import Folder
 
-    needs = [int(path.stem.partition("-")[2]) for path in folder.glob("needs-*.json")]
-    FolderHome(Folder(str(folder)), needs[0], tuple(needs)).clean(FILES)
+    FolderHome(Folder(str(folder)), "-", 0).clean(FILES)
     left = {path.name for path in folder.glob("*.seg")}
     assert orphan.name not in left
-    assert left == {name for bucket in needs for name in published(str(folder), f"needs-{bucket}.json")}
+    notes = [json.loads(path.read_text()) for path in folder.glob("needs-*.json")]
+    assert len(notes) == 2, "one for each bucket"
+    assert left == {name for note in notes for name in note["names"]}
 
 
 @pytest.mark.parametrize(

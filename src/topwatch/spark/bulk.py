@@ -58,8 +58,10 @@ class Bulk:
         query, batch = here()
         task = TaskContext.get()
         assert task is not None
-        self._check_partitions(task.getLocalProperty(KEPT_PARTITIONS))
-        folder = Folder(f"{self._spec.segments}/{query}") if self._spec.segments is not None else None
+        kept = task.getLocalProperty(KEPT_PARTITIONS)
+        if self._spec.by and kept is not None:
+            check_partitions(int(kept), len(self._spec.buckets))
+        folder = Folder(self._spec.folder(query)) if self._spec.segments is not None else None
         writer = _Writer(self._spec, folder, batch, task.partitionId())
         pruner = None
         if self._spec.pruned:
@@ -81,13 +83,14 @@ class Bulk:
         if writer.close():
             yield pa.RecordBatch.from_pylist(writer.lines, schema=_FIELDS)
 
-    def _check_partitions(self, partitions: str | None) -> None:
-        """Refuse to go on where groups would come to other buckets than those that have their windows."""
-        if self._spec.by and partitions is not None and int(partitions) != len(self._spec.buckets):
-            raise DataError(
-                f"checkpoint: it was begun with {PARTITIONS}={partitions} and cannot go on with"
-                f" {len(self._spec.buckets)}; set it to {partitions}, or start with a new checkpoint"
-            )
+
+def check_partitions(begun: int, now: int) -> None:
+    """Refuse to go on where groups would come to other buckets than those that have their windows."""
+    if begun != now:
+        raise DataError(
+            f"checkpoint: it was begun with {PARTITIONS}={begun} and cannot go on with {now}; set it to {begun},"
+            " or start with a new checkpoint"
+        )
 
 
 class _Writer:

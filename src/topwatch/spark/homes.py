@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from topwatch.errors import DataError
 from topwatch.spark.manifest import Manifest
-from topwatch.spark.segments import Folder, Part, batch_of, open_folder
+from topwatch.spark.notes import names, publish, recall
+from topwatch.spark.segments import Folder, Part, batch_of
 from topwatch.spark.status import Status, write_status
+from topwatch.spark.versions import drop_old
 
 PIECE = 1 << 20  # bytes of a value in the state store
 CLEANED = "cleaned.json"  # which micro-batch has removed orphans last
+NEEDS = "needs-"  # how the names of notes begin that say which segments a bucket needs
 
 
 class Home(Protocol):
@@ -35,7 +36,10 @@ class Home(Protocol):
     def tell(self, status: Status) -> None:
         """Say how the bucket stands, for those who look on."""
 
-    def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
+    def said(self) -> dict[str, Any] | None:
+        """Return what the bucket has noted down last: its micro-batch, the one before, the segments it needs."""
+
+    def tidy(self, manifest: Manifest, retain: int) -> None:
         """Remove segments that neither this version nor one that can still come back needs."""
 
 
@@ -44,15 +48,15 @@ class FolderHome:
 
     Every bucket publishes the names it needs, beside the segments. What no bucket names and an earlier micro-batch
     wrote is an orphan: of an attempt that failed, or of a version that cannot come back. In every eighth micro-batch
-    the first bucket to come to it removes them.
+    the first bucket to come to it removes them, and old versions.
     """
 
     parallel = True
 
-    def __init__(self, folder: Folder, bucket: int, buckets: tuple[int, ...], every: int = 8) -> None:
+    def __init__(self, folder: Folder, made_for: str, bucket: int, every: int = 8) -> None:
         self._folder = folder
         self._bucket = bucket
-        self._buckets = buckets
+        self._note = f"{NEEDS}{made_for}-{bucket}.json"
         self._every = every
 
     def put(self, batch: int, data: pa.Buffer, rows: int = 0) -> Part:
@@ -74,23 +78,30 @@ class FolderHome:
         """Say how the bucket stands, for those who look on."""
         write_status(self._folder.uri, self._bucket, status)
 
-    def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
+    def said(self) -> dict[str, Any] | None:
+        """Return what the bucket has noted down last."""
+        return recall(self._folder.uri, self._note)
+
+    def tidy(self, manifest: Manifest, retain: int) -> None:
         """Publish what is needed; now and then also remove what no bucket needs, whichever comes first."""
-        needed, since = manifest.needed(batch, retain), batch
-        said = _read(self._folder.uri, _needs(self._bucket))
+        batch = manifest.batch
+        needed = manifest.needed(retain)
+        note = {"batch": batch, "before": manifest.before}
+        said = self.said()
         if said is not None and said["batch"] >= batch:
-            # Another attempt at this micro-batch was here. Spark may have kept its version and not this one.
-            needed, since = needed.union(said["names"]), said["batch"]
-        _publish(self._folder.uri, _needs(self._bucket), {"batch": since, "names": sorted(needed)})
-        if batch % self._every == 0 and _read(self._folder.uri, CLEANED) != {"batch": batch}:
-            _publish(self._folder.uri, CLEANED, {"batch": batch})
+            # Another attempt at this micro-batch was here. Its version may be the one that counts, and not this one.
+            needed, note = needed.union(said["names"]), {name: said[name] for name in note}
+        publish(self._folder.uri, self._note, {**note, "names": sorted(needed)})
+        if batch % self._every == 0 and recall(self._folder.uri, CLEANED) != {"batch": batch}:
+            publish(self._folder.uri, CLEANED, {"batch": batch})
             self.clean(batch)
+            drop_old(self._folder.uri, batch - retain)
 
     def clean(self, batch: int) -> None:
-        """Remove the segments of earlier micro-batches that no bucket needs."""
+        """Remove the segments of earlier micro-batches that no bucket needs, of none of the query's streams."""
         needed: set[str] = set()
-        for bucket in self._buckets:
-            needed.update(published(self._folder.uri, _needs(bucket)))
+        for note in names(self._folder.uri, NEEDS):
+            needed.update((recall(self._folder.uri, note) or {"names": []})["names"])
         self._folder.drop([name for name in self._folder.names() if batch_of(name) < batch and name not in needed])
 
 
@@ -125,67 +136,12 @@ class StoreHome:
     def tell(self, status: Status) -> None:
         """Nobody sees into the store."""
 
-    def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
+    def said(self) -> dict[str, Any] | None:
+        """Return nothing: the store has it all."""
+        return None
+
+    def tidy(self, manifest: Manifest, retain: int) -> None:
         """Remove what this version no longer names: the store itself keeps its earlier versions."""
-        needed = manifest.needed(batch, -1)
+        needed = manifest.needed(-1)
         for key in [key for key in self._pieces.keys() if key[0] not in needed]:  # noqa: SIM118 - not a dict
             self._pieces.removeKey(key)
-
-
-class Nowhere:
-    """No segments: pruned streams that nobody looks on to have all they keep in their value."""
-
-    parallel = False
-
-    def put(self, batch: int, data: pa.Buffer, rows: int = 0) -> Part:
-        """Never asked."""
-        raise DataError("state: a stream without segments was asked to keep one")
-
-    def near(self, part: Part) -> Any:
-        """Return None: there is nothing."""
-
-    def get(self, part: Part) -> Any:
-        """Never asked either."""
-        raise DataError(f"state: segment {part.segment} was asked of a stream without segments")
-
-    def tell(self, status: Status) -> None:
-        """Nobody looks on."""
-
-    def tidy(self, batch: int, manifest: Manifest, retain: int) -> None:
-        """There is nothing to remove."""
-
-
-def _publish(uri: str, name: str, content: dict[str, Any]) -> None:
-    system, root = open_folder(uri)
-    data = json.dumps(content).encode()
-    system.create_dir(root, recursive=True)
-    if isinstance(system, pafs.LocalFileSystem):
-        scratch = os.path.join(root, f".{name}.{os.getpid()}")
-        with open(scratch, "wb") as file:
-            file.write(data)
-            os.fsync(file.fileno())
-        os.replace(scratch, os.path.join(root, name))
-    else:
-        with system.open_output_stream(f"{root}/{name}") as stream:
-            stream.write(data)
-
-
-def published(uri: str, name: str) -> list[str]:
-    """Return the names that a bucket has said it needs; none for a bucket that has had no row yet."""
-    said = _read(uri, name)
-    return list(said["names"]) if said is not None else []
-
-
-def _read(uri: str, name: str) -> dict[str, Any] | None:
-    """Undo :func:`_publish`; None where nothing has been published."""
-    system, root = open_folder(uri)
-    try:
-        with system.open_input_file(f"{root}/{name}") as file:
-            found: dict[str, Any] = json.loads(file.read())
-    except FileNotFoundError:
-        return None
-    return found
-
-
-def _needs(bucket: int) -> str:
-    return f"needs-{bucket}.json"

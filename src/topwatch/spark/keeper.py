@@ -21,7 +21,7 @@ from topwatch.errors import DataError
 from topwatch.spark.bucket import Bucket
 from topwatch.spark.bulk import BAD
 from topwatch.spark.homes import Home
-from topwatch.spark.manifest import Manifest, Turn
+from topwatch.spark.manifest import OTHERS, Manifest, Turn
 from topwatch.spark.pruned import PrunedBucket
 from topwatch.spark.quarantine import write_refused
 from topwatch.spark.segments import Part, unpack
@@ -101,8 +101,8 @@ class Keeper:
         manifest.refused += sum(part.num_rows for part in refused)
         if self._spec.quarantine is not None:
             write_refused(self._spec.quarantine, task.batch, self._bucket, [*refused, late])
-        manifest.renew()
-        self._home.tidy(task.batch, manifest, self._spec.retain)
+        manifest.renew(task.batch)
+        self._home.tidy(manifest, self._spec.retain)
         kept = bucket.save() if self._spec.pruned else None
         self._home.tell(dataclasses.replace(bucket.status(), batch=task.batch, refused=manifest.refused))
         if isinstance(bucket, Bucket):
@@ -115,10 +115,7 @@ class Keeper:
         """Return the manifest in the store; one that was made for other queries is refused."""
         manifest, mine = Manifest.from_bytes(task.state), self._spec.fingerprint()
         if task.state is not None and manifest.made_for != mine:
-            raise DataError(
-                "state: the checkpoint was begun with other queries, another window or other settings;"
-                " go on with those, or start with a new checkpoint and an empty sink"
-            )
+            raise DataError(OTHERS)
         manifest.made_for = mine
         return manifest
 

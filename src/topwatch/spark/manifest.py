@@ -1,4 +1,4 @@
-"""The manifest: which segments make a bucket's state. Small, and the only thing that Spark's state store commits.
+"""The manifest: which segments make a bucket's state. Small, and the only thing that makes a version of it.
 
 A bucket's state is its last snapshot, the *base*, and the parts with the rows taken in since, the *log*: what can be
 derived from them is not stored. When the log has grown to a few times the size of the state, a new base is written and
@@ -16,7 +16,11 @@ from typing import Any
 from topwatch.errors import DataError
 from topwatch.spark.segments import Part
 
-FORMAT = 2
+FORMAT = 3
+OTHERS = (
+    "state: the checkpoint was begun with other queries, another window or other settings;"
+    " go on with those, or start with a new checkpoint and an empty sink"
+)
 
 
 @dataclass
@@ -40,6 +44,8 @@ class Manifest:
     ----------
     token : str
         New with every version: a warm bucket is used only when it has the token that the store has.
+    batch, before : int
+        The micro-batch that has made this version, and the one that had made the version before it; -1: none.
     base : Part or None
         The snapshot; None before the first one.
     log : list of Turn
@@ -55,6 +61,8 @@ class Manifest:
     """
 
     token: str = ""
+    batch: int = -1
+    before: int = -1
     base: Part | None = None
     log: list[Turn] = field(default_factory=list)
     skipped: int = 0
@@ -72,9 +80,10 @@ class Manifest:
         named = {part.segment for turn in self.log for part in turn.parts}
         return named | ({self.base.segment} if self.base is not None else set())
 
-    def renew(self) -> None:
-        """Take a new token."""
+    def renew(self, batch: int) -> None:
+        """Become the version of a micro-batch."""
         self.token = uuid.uuid4().hex
+        self.batch, self.before = batch, self.batch
 
     def rebase(self, base: Part, batch: int) -> None:
         """Start again from a new snapshot."""
@@ -92,13 +101,13 @@ class Manifest:
         if lost:
             self.dropped.append((batch, sorted(lost)))
 
-    def needed(self, batch: int, retain: int) -> set[str]:
+    def needed(self, retain: int) -> set[str]:
         """Return the segments that this version or one that can still come back names; forget the others."""
-        self.dropped = [(since, names) for since, names in self.dropped if batch - since <= retain]
+        self.dropped = [(since, names) for since, names in self.dropped if self.batch - since <= retain]
         return self.names().union(*(names for _, names in self.dropped))
 
     def to_bytes(self) -> bytes:
-        """Return the manifest as it lies in the state store."""
+        """Return the manifest as it is kept."""
         log = [{"parts": turn.parts, "watermark": turn.watermark} for turn in self.log]
         return json.dumps({"format": FORMAT, **vars(self), "log": log}).encode()
 
@@ -111,7 +120,7 @@ class Manifest:
             found: dict[str, Any] = json.loads(data)
             version = found.pop("format")
         except (ValueError, KeyError, AttributeError):
-            raise DataError("state: what the state store holds is no topwatch manifest") from None
+            raise DataError("state: what was kept is no topwatch manifest") from None
         if version != FORMAT:
             raise DataError(
                 f"state: its format {version} cannot be read; this version of topwatch reads format {FORMAT}."
@@ -120,4 +129,4 @@ class Manifest:
         log = [Turn([Part(*part) for part in turn["parts"]], turn["watermark"]) for turn in found["log"]]
         base = Part(*found["base"]) if found["base"] is not None else None
         dropped = [(int(since), list(names)) for since, names in found["dropped"]]
-        return cls(found["token"], base, log, found["skipped"], found["refused"], found["made_for"], dropped)
+        return cls(**{**found, "base": base, "log": log, "dropped": dropped})

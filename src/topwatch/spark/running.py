@@ -47,6 +47,8 @@ SETTINGS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Columns are chosen and rows counted: the size of a batch need not be worked out anew for each of its rows.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    # Spark would look at what came out of the first step before it plans the second: there is nothing to choose.
+    "spark.sql.adaptive.streaming.stateless.enabled": "false",
 }
 
 # How checkpoint files get their names. Spark's usual way starts two programs (chmod, readlink) for each file on a local
@@ -64,7 +66,8 @@ ON_ONE_MACHINE = {
 
 # What Java's C library is told: memory that rows travel in is used again in the next micro-batch, and does not go back
 # to the system, from which it comes cleared, page by page. Python workers are told the same (topwatch.spark.worker).
-MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(LARGEST), "MALLOC_TRIM_THRESHOLD_": str(SPARE)}
+# One arena for all threads: the others give whole heaps back, whatever they are told.
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(LARGEST), "MALLOC_TRIM_THRESHOLD_": str(SPARE), "MALLOC_ARENA_MAX": "1"}
 
 JAVA = "spark.driver.extraJavaOptions"
 SOCKETS = "spark.python.unix.domain.socket"

@@ -2,7 +2,7 @@
 
 A segment is a row of *parts*, each an Arrow stream behind a short header, so that a reader touches what it needs only.
 Its name is new for every attempt, so that a task that is tried again never writes over what another one reads; which
-segments count is decided by the manifest in Spark's state store alone.
+segments count is decided by the manifest of the version that Spark goes on from.
 
 Any file system that Arrow knows will do. On a local one parts begin at pages, go straight to the disk and back
 (:mod:`topwatch.spark.direct`), and are synced before the name is handed on; who takes in a micro-batch on the machine
@@ -185,7 +185,7 @@ class Segment:
             self._stream.close()
             return
         self._writer.close()
-        _sync_folder(self._root)
+        sync_folder(self._root)
         if self._done is not None:
             self._done()
 
@@ -252,7 +252,7 @@ def open_folder(uri: str) -> tuple[pafs.FileSystem, str]:
     return system, root
 
 
-def _sync_folder(path: str) -> None:
+def sync_folder(path: str) -> None:
     """Make a new file's name as safe as its bytes."""
     folder = os.open(path, os.O_RDONLY)
     try:

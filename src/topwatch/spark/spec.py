@@ -70,6 +70,10 @@ class Spec:
             **self.options,
         )
 
+    def folder(self, query: str) -> str:
+        """Return the folder for segments and state of a streaming query."""
+        return f"{self.segments}/{query}"
+
     def fingerprint(self) -> str:
         """Return a few letters that differ when the state would mean something else."""
         said = {

@@ -1,7 +1,8 @@
-"""A bucket's turn in a micro-batch: what the state store has and what came in, what is emitted and kept next.
+"""A bucket's turn in a micro-batch: its state and what came in, what is emitted and its state after it.
 
-Two of Spark's stateful operators call it (:mod:`topwatch.spark.lean`, :mod:`topwatch.spark.processor`). The value in
-the store is a manifest, and beside it what a pruned stream keeps.
+Two operators call it: one whose state is a file for each micro-batch (:mod:`topwatch.spark.step`), and one whose state
+is in Spark's store (:mod:`topwatch.spark.processor`). The state is a manifest, and beside it what a pruned stream
+keeps.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def take_turn(
     pieces : map state or None
         Where segments are, if they have no folder.
     """
-    from topwatch.spark.homes import FolderHome, Nowhere, StoreHome
+    from topwatch.spark.homes import FolderHome, StoreHome
     from topwatch.spark.keeper import Keeper, Task
     from topwatch.spark.neighbours import advance
     from topwatch.spark.segments import Folder
@@ -59,12 +60,12 @@ def take_turn(
     kept = bytes(kept) if spec.pruned and kept is not None else None
     task = Task(bytes(state) if state is not None else None, references, batch, watermark, kept=kept)
     if spec.segments is None:
-        home = StoreHome(pieces) if pieces is not None else Nowhere()
-        done = Keeper(spec, query, bucket, home).advance(task)
+        done = Keeper(spec, query, bucket, StoreHome(pieces)).advance(task)
     else:
-        folder = f"{spec.segments}/{query}"
-        keeper = Keeper(spec, query, bucket, FolderHome(Folder(folder), bucket, spec.buckets))
+        folder = spec.folder(query)
+        made_for = spec.fingerprint()
+        keeper = Keeper(spec, f"{query}-{made_for}", bucket, FolderHome(Folder(folder), made_for, bucket))
         # Two queries may have one id, if a checkpoint was copied; their folders differ.
-        name = f"{query}-{bucket}-{zlib.crc32(folder.encode()):08x}"
+        name = f"{query}-{made_for}-{bucket}-{zlib.crc32(folder.encode()):08x}"
         done = keeper.advance(task) if spec.pruned else advance(keeper, name, task)
     return done, (done.state, done.kept) if spec.pruned else (done.state,)

@@ -1,6 +1,6 @@
 """Python workers are made ready while Spark plans a stream's first micro-batch.
 
-A worker loads Arrow, pandas, Numba and this package before its first rows, which takes a second, and until then Spark
+A worker loads Arrow, Numba and this package before its first rows, which takes a second, and until then Spark
 is busy on one core only. So a job that does nothing else is started as soon as a stream is watched. The workers that it
 leaves behind are those that the stream gets.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHORT = "SPARK_SIMPLIFIED_TRACEBACK"
-NEEDED = ("pandas", "topwatch.spark.bulk", "topwatch.spark.lean", "topwatch.spark.keeper", "topwatch.spark.neighbours")
+NEEDED = ("topwatch.spark.bulk", "topwatch.spark.step", "topwatch.spark.keeper", "topwatch.spark.neighbours")
 
 _warmed: set[str] = set()  # ids of Spark applications
 

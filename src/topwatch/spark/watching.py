@@ -164,23 +164,20 @@ def _check_sources(schema: StructType, query: IncompleteTopK) -> None:
 
 def _stream(df: DataFrame, spec: Spec) -> DataFrame:
     from topwatch.spark.bulk import SCHEMA, Bulk
-    from topwatch.spark.lean import PACKED, Lean, Unfolding, serves
     from topwatch.spark.processor import Watching
-    from topwatch.spark.turn import value_of
+    from topwatch.spark.step import Step
 
     spark = df.sparkSession
     # Columns are called by their places: mapInArrow does not take a name with a dot. All in one step, since Spark goes
     # over the plan in every micro-batch.
     named = [column.alias(str(place)) for place, column in enumerate(_carried(df, spec))]
-    references = df.select(*named).mapInArrow(Bulk(spec), SCHEMA).groupBy("bucket")
+    references = df.select(*named).mapInArrow(Bulk(spec), SCHEMA)
     result = _result(df.schema, spec)
-    if not spec.watermark and (spec.pruned or spec.segments is not None):
-        packed = references.applyInPandasWithState(Lean(spec).__call__, PACKED, value_of(spec), "append", "NoTimeout")
-        if serves(packed):
-            return packed.mapInArrow(Unfolding(), result)
+    if not spec.watermark and spec.segments is not None:
+        return references.repartition(len(spec.buckets), "bucket").mapInArrow(Step(spec), result)
     if spark.conf.get(PROVIDER, "") != ROCKSDB:
         spark.conf.set(PROVIDER, ROCKSDB)  # this operator needs it
-    return references.transformWithStateInPandas(
+    return references.groupBy("bucket").transformWithStateInPandas(
         Watching(spec),
         outputStructType=result,
         outputMode="Append",

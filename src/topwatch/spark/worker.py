@@ -4,9 +4,10 @@ Spark collects garbage after every task, and walks through every object of Numba
 in which nothing is found. What has been loaded is therefore frozen. And memory that a task gives back is needed again
 by the next one: it stays with the process, since pages that come fresh from the system are cleared first.
 
-Here and in what Spark calls (:mod:`topwatch.spark.bulk`, :mod:`topwatch.spark.processor`) only what every task needs is
-imported at once. Each step of a stream has its own Python workers, and one more on the driver only asks which state
-there is: all of them would load Numba, which takes half a second, and two cores share the work.
+Here and in what Spark calls (:mod:`topwatch.spark.bulk`, :mod:`topwatch.spark.step`,
+:mod:`topwatch.spark.processor`) only what every task needs is imported at once. Each step of a stream has its own
+Python workers, and where the state is in Spark's store one more on the driver only asks which there is: all of them
+would load Numba, which takes half a second, and two cores share the work.
 """
 
 from __future__ import annotations
