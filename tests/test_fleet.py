@@ -54,12 +54,14 @@ def test_each_group_is_as_a_monitor_of_its_own(rng: np.random.Generator, timed: 
     while start < count:
         stop = min(count, start + int(rng.integers(1, 300)))
         tick = fleet.tick + 1
-        order, found = fleet.push(
+        columns = np.ascontiguousarray(values[:, start:stop])
+        cuts = np.sort(rng.integers(0, stop - start + 1, int(rng.integers(0, 3))))
+        place, found = fleet.push(
             group[start:stop],
-            np.ascontiguousarray(values[:, start:stop]),
+            [np.split(column, cuts) for column in columns] if cuts.size else columns,
             time[start:stop] if timed else np.empty(0, np.int64),
         )
-        order = start + order
+        order = start + np.argsort(place)
         assert order.tolist() == (start + np.argsort(group[start:stop], kind="stable")).tolist()
         first = np.flatnonzero(np.diff(group[order], prepend=-1))
         row_of |= {tick + i: int(row) for i, row in enumerate(order)}

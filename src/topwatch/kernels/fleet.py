@@ -365,35 +365,28 @@ def refill(pages: Pages, arrivals: Arrivals, ticks: Ints, table: Queries, runs: 
 
 
 @kernel
-def by_group(group: Ints, groups: int, columns: Floats, time: Ints) -> tuple[Ints, Ints, Ints, Floats, Ints]:
-    """Sort rows by group, those of one staying in order: return the order, the groups, their starts, the rows."""
+def by_group(group: Ints, groups: int) -> tuple[Ints, Ints, Ints]:
+    """Sort rows by group, those of one staying in order: return where each row goes, the groups, their starts."""
     n = len(group)
-    place = np.zeros(groups + 1, np.int64)
+    next_place = np.zeros(groups + 1, np.int64)
     for r in range(n):
-        place[group[r] + 1] += 1
+        next_place[group[r] + 1] += 1
     some = ZERO
     for g in range(groups):
-        some += int(place[g + 1] > 0)
+        some += int(next_place[g + 1] > 0)
     found = np.empty(some, np.int64)
     start = np.empty(some + 1, np.int64)
     start[some] = n
     some = ZERO
     for g in range(groups):
-        if place[g + 1] > 0:
+        if next_place[g + 1] > 0:
             found[some] = g
-            start[some] = place[g]
+            start[some] = next_place[g]
             some += 1
-        place[g + 1] += place[g]
-    order = np.empty(n, np.int64)
+        next_place[g + 1] += next_place[g]
+    place = np.empty(n, np.int64)
     for r in range(n):
         g = group[r]
-        order[place[g]] = r
-        place[g] += 1
-    sorted_columns = np.empty(columns.shape, np.float64)
-    for c in range(columns.shape[0]):
-        for r in range(n):
-            sorted_columns[c, r] = columns[c, order[r]]
-    times = np.empty(len(time), np.int64)
-    for r in range(len(time)):
-        times[r] = time[order[r]]
-    return order, found, start, sorted_columns, times
+        place[r] = next_place[g]
+        next_place[g] += 1
+    return place, found, start

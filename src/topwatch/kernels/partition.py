@@ -45,3 +45,29 @@ def scatter(values: np.ndarray, place: Ints, first: int, out: np.ndarray) -> Non
     """Write values from row ``first`` on to their places."""
     for i in range(ZERO, len(values)):
         out[place[first + i]] = values[i]
+
+
+@kernel
+def number_groups(keys: np.ndarray, held: np.ndarray, numbers: Ints, out: Ints) -> bool:
+    """Write the number of each key, from a hash table whose size is a power of two; tell whether all have one."""
+    mask = np.uint64(len(held) - 1)
+    for i in range(len(keys)):
+        slot = mixed(keys[i]) & mask
+        while numbers[slot] >= 0 and held[slot] != keys[i]:
+            slot = (slot + np.uint64(1)) & mask
+        if numbers[slot] < 0:
+            return False
+        out[i] = numbers[slot]
+    return True
+
+
+@kernel
+def place_groups(keys: np.ndarray, known: Ints, held: np.ndarray, numbers: Ints) -> None:
+    """Put keys, each another one, and their numbers into an empty hash table for :func:`number_groups`."""
+    mask = np.uint64(len(held) - 1)
+    for i in range(len(keys)):
+        slot = mixed(keys[i]) & mask
+        while numbers[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        held[slot] = keys[i]
+        numbers[slot] = known[i]

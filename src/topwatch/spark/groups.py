@@ -13,10 +13,10 @@ from topwatch.monitor import Monitor
 from topwatch.queries import Nearest, TopK
 from topwatch.spark.emitting import Emitter, Key
 from topwatch.spark.packing import load_arrays, save_arrays
-from topwatch.spark.pruning import columns_of
 from topwatch.spark.spec import Spec
 from topwatch.spark.status import Answer
 from topwatch.structures.fleet import Fleet, FleetIds
+from topwatch.structures.spreading import KeyNumbers
 from topwatch.windows import LastRows, LastTime
 
 FEW = 3  # groups whose answers people look at
@@ -149,6 +149,7 @@ class FleetGroups:
         self._emitter = Emitter(spec)
         self._numbers: dict[Key, int] = {}
         self._table = _keys([], spec)
+        self._whole: KeyNumbers | None = None
         self._now = np.empty(0, np.int64)
         window = spec.window
         rows = window.rows if isinstance(window, LastRows) else 0
@@ -171,11 +172,14 @@ class FleetGroups:
                 late, table = table.filter(pa.array(behind)), table.filter(pa.array(~behind))
                 group, times = group[~behind], times[~behind]
             np.maximum.at(self._now, group, times)
-        columns = columns_of(table, self._spec)
+        # In the pieces in which they lie in memory: they are copied once, to where the rows of their group are.
+        columns = [
+            [chunk.to_numpy(zero_copy_only=False) for chunk in table.column(name).chunks] for name in self._spec.columns
+        ]
         timed = isinstance(self._spec.window, LastTime)
         first = self._fleet.tick + 1
-        order, found = self._fleet.push(group, columns, times if timed else np.empty(0, np.int64))
-        self._ids.write_in_order(first, table.column(self._spec.id).combine_chunks(), order)
+        place, found = self._fleet.push(group, columns, times if timed else np.empty(0, np.int64))
+        self._ids.write_in_order(first, table.column(self._spec.id), place)
         names = [str(query.name) for query in self._spec.queries]
         ids = self._ids.read(found.tick) if found.at.size else None
         self._ids.tidy(self._fleet)
@@ -188,7 +192,12 @@ class FleetGroups:
     def _number(self, table: pa.Table) -> np.ndarray:
         """Return the number of each row's group; new groups get the next ones."""
         if len(self._spec.by) == 1:
-            encoded = _encoded(table.column(self._spec.by[0]))
+            column = table.column(self._spec.by[0])
+            if self._whole is not None and not column.null_count:
+                quick = self._whole.look_up([chunk.to_numpy() for chunk in column.chunks])
+                if quick is not None:
+                    return quick
+            encoded = _encoded(column)
             known = pc.index_in(encoded.dictionary, self._table.column(0))
             if not known.null_count:
                 places: np.ndarray = known.to_numpy()[encoded.indices.to_numpy()].astype(np.int64)
@@ -204,8 +213,16 @@ class FleetGroups:
         if new:
             self._table = pa.concat_tables([self._table, _keys(new, self._spec)]).combine_chunks()
             self._now = np.append(self._now, np.full(len(new), np.iinfo(np.int64).min))
+            self._learn()
         found: np.ndarray = numbers[codes]
         return found
+
+    def _learn(self) -> None:
+        """Have the numbers of groups at hand where their keys are whole numbers."""
+        keys = self._table.column(0)
+        if self._table.num_columns == 1 and pa.types.is_int64(keys.type):
+            known = keys.is_valid().to_numpy()
+            self._whole = KeyNumbers(keys.drop_null().to_numpy(), np.flatnonzero(known))
 
     def prepare(self) -> None:
         """Ask for the memory that the next rows will take."""
@@ -246,6 +263,7 @@ class FleetGroups:
         self._now = keys.column("_now").to_numpy().copy()
         self._table = keys.drop_columns(["_now"])
         self._numbers = {key: number for number, key in enumerate(_names(self._table))}
+        self._learn()
         self._fleet.load(load_arrays(arrays))
         if held.num_rows:
             self._ids.kept.restore(held.column("tick").to_numpy().copy(), held.column("id").combine_chunks())

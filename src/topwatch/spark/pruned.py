@@ -73,7 +73,7 @@ class PrunedBucket:
             return pa.table({})
         order = np.argsort(ordinal, kind="stable")
         ordinal = ordinal[order]
-        self._ids.write_in_order(self._fleet.tick + 1, ids, order)
+        self._ids.write(self._fleet.tick + 1, ids.take(pa.array(order)))
         at = np.where(np.isin(ordinal, judged), ordinal, -1)
         _, found = self._fleet.push(np.zeros(order.size, np.int64), columns[:, order], ordinal, at)
         emitted = self._emitted(found) if found.at.size else pa.table({})

@@ -20,9 +20,11 @@ from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import Query
 from topwatch.structures.growing import Growing, fetch_soon, piece_of
 from topwatch.structures.ids import ArrowIds, Values
+from topwatch.structures.spreading import scattered
 from topwatch.structures.table import QueryTable
 
 _NONE = np.empty(0, np.int64)
+Columns = Floats | Sequence[Sequence[Floats]]
 LOG = 1 << 22  # lines of the log that are kept from push to push
 _NO_TIMES = np.empty((0, PAGE), np.int64)
 
@@ -85,14 +87,25 @@ class Fleet:
         self._rows = Rows(np.empty((0, 0)), _NONE, _NONE, _NONE, True, -1)
         self._log = Log(np.empty((1024, 4), np.int64), np.empty(1024), np.zeros(1, np.int64))
 
-    def push(self, group: Ints, columns: Floats, time: Ints, at: Ints = _NONE) -> tuple[Ints, Reported]:
-        """Take in rows, each of a group; return the order in which they got their ticks, and what changed.
+    def push(self, group: Ints, columns: Columns, time: Ints, at: Ints = _NONE) -> tuple[Ints, Reported]:
+        """Take in rows, each of a group; return which of the next ticks each has got, from 0 on, and what changed.
 
-        ``at``, for rows of a single group, says after which of them the group is judged, and what the judgements are
-        called; -1: not after this one.
+        Parameters
+        ----------
+        group : array of int
+            Of each row.
+        columns : array (columns, rows), or for each column a list of arrays
+            Their values, in one piece or in several.
+        time : array of int
+            In windows of a time span.
+        at : array of int
+            For rows of a single group: after which of them the group is judged, and what the judgements are called;
+            -1: not after this one.
         """
         self._admit(int(group.max()) + 1 if group.size else 0)
-        order, found, start, columns, time = by_group(group, self.groups, columns, time)
+        place, found, start = by_group(group, self.groups)
+        columns = self._sorted(columns, place)
+        time = scattered([time], place) if time.size else time
         self._make_room(found, np.diff(start))
         log = Log(self._log.what, self._log.key, np.zeros(1, np.int64))
         log, ends = drive_all(
@@ -105,11 +118,18 @@ class Fleet:
             self._rows,
             log,
         )
-        self.tick += order.size
+        self.tick += place.size
         reported = self._reported(log, found, ends)
         if len(log.key) <= LOG:
             self._log = log  # memory that is used again need not be cleared
-        return order, reported
+        return place, reported
+
+    def _sorted(self, columns: Columns, place: Ints) -> Floats:
+        """Bring the values of rows to their places."""
+        found = np.empty((self._columns, place.size))
+        for values, out in zip(columns, found, strict=True):
+            scattered([values] if isinstance(values, np.ndarray) else values, place, out)
+        return found
 
     def _reported(self, log: Log, group: Ints, ends: Ints) -> Reported:
         n = int(log.size[0])
@@ -320,14 +340,14 @@ class FleetIds:
         """Note the ids of rows from tick ``first`` on."""
         self.kept.write(ids, first, ids)
 
-    def write_in_order(self, first: int, ids: Values, order: Ints) -> None:
-        """Note the ids of rows from tick ``first`` on, which have got their ticks in another order."""
+    def write_in_order(self, first: int, ids: Any, place: Ints) -> None:
+        """Note the ids of rows, in pieces, each of which has got a tick from ``first`` on."""
         import pyarrow as pa
 
         if str(ids.type) == "int64" and not ids.null_count:
-            self.write(first, pa.array(ids.to_numpy()[order]))
+            self.write(first, pa.array(scattered([chunk.to_numpy() for chunk in ids.chunks], place)))
         else:
-            self.write(first, ids.take(pa.array(order)))
+            self.write(first, ids.combine_chunks().take(pa.array(scattered([np.arange(place.size)], place))))
 
     def read(self, ticks: Ints) -> Any:
         """Return the ids of rows."""
