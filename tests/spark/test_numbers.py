@@ -1,0 +1,74 @@
+"""Groups whose keys are whole numbers are found by a table of their own; null, and groups that are new, too."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import topwatch as tw
+from topwatch.spark.groups import FleetGroups, MonitorGroups
+from topwatch.spark.spec import Spec
+from topwatch.structures.spreading import KeyNumbers
+
+RESULT = pa.schema(
+    [
+        ("g", pa.int64()),
+        ("at", pa.int64()),
+        ("query", pa.string()),
+        ("op", pa.string()),
+        ("id", pa.int64()),
+        ("score", pa.float64()),
+    ]
+)
+SPEC = Spec(
+    queries=(tw.TopK(k=2, score=tw.linear(x=1.0), name="top"),),
+    window=tw.last(6),
+    every=1,
+    algorithm="auto",
+    options={},
+    id="id",
+    time=None,
+    by=("g",),
+    columns=("x",),
+    order=(),
+    emit="changes",
+    watermark=False,
+    buckets=(0,),
+    segments=None,
+    schema=RESULT,
+)
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_a_fleet_says_what_monitors_say(rng: np.random.Generator, nulls: bool) -> None:
+    fleet, monitors = FleetGroups(SPEC), MonitorGroups(dataclasses.replace(SPEC, algorithm="brute"))
+    start = 0
+    for batch in range(12):
+        count = int(rng.integers(1, 200))
+        keys = rng.choice(np.array([-(2**63), 2**63 - 1, -1, 0, 1, *range(5, 5 + 3 * batch)]), count)
+        mask = rng.random(count) < 0.1 if nulls and batch % 3 == 1 else None
+        ids = np.arange(start, start + count)
+        table = pa.table({"g": pa.array(keys, mask=mask), "id": ids, "x": rng.random(count).round(1)})
+        cut = int(rng.integers(0, count + 1))
+        table = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
+        start += count
+        if rng.random() < 0.3:
+            saved = fleet.save()
+            fleet = FleetGroups(SPEC)
+            fleet.load(saved)
+        found = [sorted(map(str, groups.take(table)[0].to_pylist())) for groups in (fleet, monitors)]
+        assert found[0] == found[1]
+
+
+def test_many_keys(rng: np.random.Generator) -> None:
+    keys = np.unique(rng.integers(-(2**62), 2**62, 5_000) << rng.integers(0, 2, 5_000))
+    numbers = rng.permutation(keys.size)
+    table = KeyNumbers(keys, numbers)
+    asked = rng.integers(0, keys.size, 20_000)
+    found = table.look_up([keys[asked[:7]], keys[asked[7:]]])
+    assert found is not None
+    assert found.tolist() == numbers[asked].tolist()
+    assert table.look_up([np.setdiff1d(np.arange(3), keys)]) is None
