@@ -1,9 +1,8 @@
-"""Changes go from one Python worker of a task to the next in memory that both see, and only their place through Spark.
+"""Changes go from one Python worker to another in memory that both see, and only their place is told.
 
-The step that unfolds changes runs in another worker of the same task than the one that found them. Through Spark they
-would be copied six times on the way, from Python to Java and back. So they are laid on a *tray*, a sheet of
-:mod:`topwatch.spark.nearby` of which the first byte says whether somebody is still to come for it, and its name
-travels. A tray that was fetched is used again. Nobody comes for one whose task has failed: it is used again after a
+A worker that has a bucket warm finds the changes for the one that Spark has given the task to
+(:mod:`topwatch.spark.neighbours`). They are laid on a *tray*, a sheet of :mod:`topwatch.spark.nearby` of which the
+first byte says whether somebody is still to come for it, and its name travels. A tray that was fetched is used again. Nobody comes for one whose task has failed: it is used again after a
 while, and a task that comes too late is told so and tried again. Where there is no such memory, changes travel
 themselves.
 """

@@ -2,7 +2,7 @@
 
 Rows are known by their ordinals in the whole stream, so that a window of the last N rows is one of the last N ordinals.
 An answer changes after a row that was kept, or when one that it holds expires, N rows later; what came in between is
-not needed. The state is a k-skyband for each query, small enough for the state store.
+not needed. The state is a k-skyband for each query, small enough to be written anew in every micro-batch.
 """
 
 from __future__ import annotations
