@@ -2,9 +2,9 @@
 
 A worker that has a bucket warm finds the changes for the one that Spark has given the task to
 (:mod:`topwatch.spark.neighbours`). They are laid on a *tray*, a sheet of :mod:`topwatch.spark.nearby` of which the
-first byte says whether somebody is still to come for it, and its name travels. A tray that was fetched is used again. Nobody comes for one whose task has failed: it is used again after a
-while, and a task that comes too late is told so and tried again. Where there is no such memory, changes travel
-themselves.
+first byte says whether somebody is still to come for it, and its name travels. A tray that was fetched is used again.
+Nobody comes for one whose task has failed: it is used again after a while, and a task that comes too late is told so
+and tried again. Where there is no such memory, changes travel themselves.
 """
 
 from __future__ import annotations
