@@ -37,7 +37,7 @@ def test_loaded_code_is_frozen_and_memory_kept() -> None:
 
 
 def test_java_is_told_the_same_unless_the_user_has_said_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine, other = MEMORY
+    mine, other, *_ = MEMORY
     monkeypatch.setenv(mine, "1")
     monkeypatch.delenv(other, raising=False)
     on_one_machine()
