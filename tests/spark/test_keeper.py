@@ -68,6 +68,7 @@ def test_cold_and_warm_say_the_same(
         if rng.random() < 0.3:
             keeping._warm.clear()
         done = keeper.advance(Task(state, lines, batch))
+        done.note()
         state = done.state
         found = [tuple(row.values()) for row in done.found.to_pylist()]
         assert found == [tuple(change) for change in monitor.push(table)]

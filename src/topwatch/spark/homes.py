@@ -85,7 +85,7 @@ class FolderHome:
     def tidy(self, manifest: Manifest, retain: int) -> None:
         """Publish what is needed; now and then also remove what no bucket needs, whichever comes first."""
         batch = manifest.batch
-        needed = manifest.needed(retain)
+        needed = manifest.needed()
         note = {"batch": batch, "before": manifest.before}
         said = self.said()
         if said is not None and said["batch"] >= batch:
@@ -142,6 +142,6 @@ class StoreHome:
 
     def tidy(self, manifest: Manifest, retain: int) -> None:
         """Remove what this version no longer names: the store itself keeps its earlier versions."""
-        needed = manifest.needed(-1)
+        needed = manifest.names()
         for key in [key for key in self._pieces.keys() if key[0] not in needed]:  # noqa: SIM118 - not a dict
             self._pieces.removeKey(key)

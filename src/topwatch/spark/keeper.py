@@ -10,7 +10,9 @@ of the same machine than the one before it sends its references there (:mod:`top
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -67,6 +69,7 @@ class Done:
     next_time: int | None
     kept: bytes | None = None
     tray: str | None = None  # where what is emitted lies, if a neighbour has found it
+    note: Callable[[], None] = lambda: None  # has to be called before the state may count: says which segments it needs
 
 
 class Keeper:
@@ -101,15 +104,19 @@ class Keeper:
         manifest.refused += sum(part.num_rows for part in refused)
         if self._spec.quarantine is not None:
             write_refused(self._spec.quarantine, task.batch, self._bucket, [*refused, late])
-        manifest.renew(task.batch)
-        self._home.tidy(manifest, self._spec.retain)
+        manifest.renew(task.batch, self._spec.retain)
         kept = bucket.save() if self._spec.pruned else None
-        self._home.tell(dataclasses.replace(bucket.status(), batch=task.batch, refused=manifest.refused))
+        status = dataclasses.replace(bucket.status(), batch=task.batch, refused=manifest.refused)
+
+        def note() -> None:
+            self._home.tidy(manifest, self._spec.retain)
+            self._home.tell(status)
+
         if isinstance(bucket, Bucket):
             bucket.prepare()
         _warm[self._query, self._bucket] = Warm(manifest.token, bucket, time.monotonic())
         forget(IDLE)
-        return Done(manifest.to_bytes(), found, bucket.next_time, kept)
+        return Done(manifest.to_bytes(), found, bucket.next_time, kept, note=note)
 
     def manifest(self, task: Task) -> Manifest:
         """Return the manifest in the store; one that was made for other queries is refused."""
@@ -187,9 +194,12 @@ class Keeper:
 def forget(idle: float) -> None:
     """Let go of buckets that have waited for longer than some seconds."""
     oldest = time.monotonic() - idle
+    gone = []
     for key, waiting in list(_warm.items()):  # a neighbour's thread may take one out meanwhile
         if waiting.since < oldest:
-            _warm.pop(key, None)
+            gone.append(_warm.pop(key, None))
+    if gone:  # their memory goes back to the system elsewhere: nobody here should wait for it
+        threading.Thread(target=gone.clear, name="topwatch forgets", daemon=True).start()
 
 
 def _part(line: Reference) -> Part:

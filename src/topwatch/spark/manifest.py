@@ -80,10 +80,11 @@ class Manifest:
         named = {part.segment for turn in self.log for part in turn.parts}
         return named | ({self.base.segment} if self.base is not None else set())
 
-    def renew(self, batch: int) -> None:
-        """Become the version of a micro-batch."""
+    def renew(self, batch: int, retain: int) -> None:
+        """Become the version of a micro-batch; forget what was dropped so long ago that it cannot come back."""
         self.token = uuid.uuid4().hex
         self.batch, self.before = batch, self.batch
+        self.dropped = [(since, names) for since, names in self.dropped if batch - since <= retain]
 
     def rebase(self, base: Part, batch: int) -> None:
         """Start again from a new snapshot."""
@@ -101,9 +102,8 @@ class Manifest:
         if lost:
             self.dropped.append((batch, sorted(lost)))
 
-    def needed(self, retain: int) -> set[str]:
-        """Return the segments that this version or one that can still come back names; forget the others."""
-        self.dropped = [(since, names) for since, names in self.dropped if self.batch - since <= retain]
+    def needed(self) -> set[str]:
+        """Return the segments that this version or one that can still come back names."""
         return self.names().union(*(names for _, names in self.dropped))
 
     def to_bytes(self) -> bytes:

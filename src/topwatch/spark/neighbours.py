@@ -133,6 +133,7 @@ def _serve(wire: Connection[Any, Any]) -> None:
         except DataError as error:
             wire.send_bytes(json.dumps({"error": str(error)}).encode())
             return
+        done.note()
         _tell(asked["name"], keeper, Manifest.from_bytes(done.state).token)
         tray = handing.lay(done.found) if done.found.num_rows else None
         parts = done.found.to_batches(ROWS) if tray is None else []

@@ -48,6 +48,7 @@ class Watching(StatefulProcessor):
         watermark = timers.getCurrentWatermarkInMs() if self._spec.watermark else None
         held = self._manifest.get()
         done, value = take_turn(self._spec, int(key[0]), held, references, watermark, self._pieces)
+        done.note()
         self._manifest.update(value)
         if self._spec.watermark:
             self._wake(done.next_time)

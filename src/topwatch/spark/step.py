@@ -8,6 +8,7 @@ the buckets' numbers are chosen; with more it does as well.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -37,10 +38,18 @@ class Step:
         for part in batches:
             for line in part.to_pylist():
                 references.setdefault(line["bucket"], []).append(line)
-        for bucket in sorted(references):
-            yield from self._take(bucket, references[bucket]).to_batches(ROWS)
+        with ThreadPoolExecutor(1) as aside:
+            for bucket in sorted(references):
+                found, safe = self._take(bucket, references[bucket], aside)
+                parts = found.to_batches(ROWS)
+                yield from parts[:-1]
+                safe.result()  # while Spark reads; who has the last of it may rely on the state
+                yield from parts[-1:]
 
-    def _take(self, bucket: int, references: list[dict[str, Any]]) -> pa.Table:
+    def _take(
+        self, bucket: int, references: list[dict[str, Any]], aside: ThreadPoolExecutor
+    ) -> tuple[pa.Table, Future[None]]:
+        """Return what is emitted, and what tells when the state is safe."""
         from topwatch.spark import handing
         from topwatch.spark.homes import FolderHome
         from topwatch.spark.segments import Folder
@@ -51,5 +60,10 @@ class Step:
         versions = Versions(folder, made_for, bucket)
         held = versions.before(batch, FolderHome(Folder(folder), made_for, bucket).said)
         done, _ = take_turn(self._spec, bucket, held, references)
-        versions.write(batch, (done.state, done.kept))
-        return handing.fetch(done.tray) if done.tray is not None else done.found
+
+        def save() -> None:
+            done.note()
+            versions.write(batch, (done.state, done.kept))
+
+        safe = aside.submit(save)
+        return handing.fetch(done.tray) if done.tray is not None else done.found, safe
