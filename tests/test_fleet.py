@@ -6,7 +6,6 @@ import mmap
 import os
 import resource
 import sys
-import threading
 from typing import Any
 
 import numpy as np
@@ -106,9 +105,7 @@ def test_memory_for_the_next_push_is_there_before_it(rng: np.random.Generator) -
     batch = np.repeat(np.arange(64), 4_096), rng.random((1, 64 * 4_096)), np.empty(0, np.int64)
     fleet.push(*batch)
     fleet.prepare()
-    for thread in threading.enumerate():
-        if thread.name == "topwatch memory":
-            thread.join()
+    fleet._wait()
     before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
     used = int(fleet.pages.free[2])
     fleet.pages.values[used : 2 * used] = 0.0

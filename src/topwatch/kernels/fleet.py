@@ -12,7 +12,7 @@ import numpy as np
 
 from topwatch.kernels.compile import ZERO, fetch, inlined, kernel, leaf
 from topwatch.kernels.finding import find_run
-from topwatch.kernels.pages import PAGE, Arrivals, Pages, append, fill_by_pages, let_go
+from topwatch.kernels.pages import PAGE, Arrivals, Pages, append, count, fill_by_pages, let_go
 from topwatch.kernels.report import Answers, report, touch
 from topwatch.kernels.rows import Log, Rows, with_room
 from topwatch.kernels.runs import Runs
@@ -123,7 +123,9 @@ def _go_on(
         if here[QUERY] == NEW:
             if i + 1 < len(arrivals.group):
                 _ask_for(pages, runs, answers, arrivals.group[i + 1], queries)
-            append(pages, arrivals, i, follow)
+            count(pages, arrivals, i)
+            if not arrivals.later:
+                append(pages, arrivals, i, follow)
             here[JUDGED] = _plan(pages, arrivals, span, i, turns, here)
             here[START] = base
             here[TURN] = 0
@@ -286,7 +288,7 @@ def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, he
     page = pages.first[g]
     gone = pages.gone[g]
     held = pages.held[g]  # from here to the last row
-    turns.heads[0] = pages.tick[page, gone]
+    turns.heads[0] = pages.tick[page, gone] if page >= 0 else ZERO  # rows that come are not written yet
     judgements = ZERO
     start = arrivals.start[i]
     chosen = len(arrivals.at) > 0
@@ -317,7 +319,7 @@ def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, he
             turns.of_row[seen] = judgements
             seen += 1
         judgements += 1
-        turns.heads[judgements] = pages.tick[page, gone]
+        turns.heads[judgements] = pages.tick[page, gone] if page >= 0 else ZERO
         row += 1 if chosen else span.every
     while seen < n:
         turns.of_row[seen] = judgements
@@ -357,6 +359,7 @@ def refill(pages: Pages, arrivals: Arrivals, ticks: Ints, table: Queries, runs: 
     """Write saved rows into their windows and fill all runs from them."""
     for i in range(len(arrivals.group)):
         g = arrivals.group[i]
+        count(pages, arrivals, i)
         append(pages, arrivals, i, ticks)
         for q in range(len(table.k)):
             if table.k[q] != 0:

@@ -26,6 +26,7 @@ class Arrivals(NamedTuple):
     tick: int  # of the first row; the others follow
     time: Ints  # nanoseconds; empty in windows of a number of rows
     at: Ints  # what a judgement after the row is called, -1 where there is none; empty: judged as usual
+    later: bool  # rows are only counted, and written when all have been judged: no window loses one meanwhile
 
 
 class Pages(NamedTuple):
@@ -45,8 +46,23 @@ class Pages(NamedTuple):
 
 
 @inlined
+def count(pages: Pages, arrivals: Arrivals, i: int) -> None:
+    """Count the rows of the i-th group of some arrivals."""
+    n = arrivals.start[i + 1] - arrivals.start[i]
+    pages.held[arrivals.group[i]] += n
+    pages.end[arrivals.group[i]] += n
+
+
+@kernel
+def append_all(pages: Pages, arrivals: Arrivals, ticks: Ints) -> None:
+    """Write rows that have been counted behind the others of their groups; ``ticks`` is empty where they follow."""
+    for i in range(len(arrivals.group)):
+        append(pages, arrivals, i, ticks)
+
+
+@inlined
 def append(pages: Pages, arrivals: Arrivals, i: int, ticks: Ints) -> None:
-    """Write the rows of the i-th group of some arrivals behind its others; ``ticks`` is empty where they follow."""
+    """Write the rows of the i-th group of some arrivals behind its others."""
     g = arrivals.group[i]
     start = arrivals.start[i]
     stop = arrivals.start[i + 1]
@@ -67,8 +83,6 @@ def append(pages: Pages, arrivals: Arrivals, i: int, ticks: Ints) -> None:
                 pages.time[page, fill + r] = arrivals.time[row + r]
         pages.fill[g] = fill + n
         row += n
-    pages.held[g] += stop - start
-    pages.end[g] += stop - start
 
 
 @inlined

@@ -6,19 +6,20 @@ little slack, since a window of some hundred rows is scanned in no time. Memory:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from topwatch.kernels.fleet import Span, by_group, drive_all, refill
-from topwatch.kernels.pages import PAGE, Arrivals, Pages, gather
+from topwatch.kernels.pages import PAGE, Arrivals, Pages, append_all, gather
 from topwatch.kernels.report import Answers
 from topwatch.kernels.rows import Log, Rows
 from topwatch.kernels.runs import FAR, Runs
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import Query
-from topwatch.structures.growing import Growing, fetch_soon, piece_of
+from topwatch.structures.growing import Growing, fetch_pages, piece_of, stand_back
 from topwatch.structures.ids import ArrowIds, Values
 from topwatch.structures.spreading import scattered
 from topwatch.structures.table import QueryTable
@@ -74,6 +75,8 @@ class Fleet:
         self.groups = 0
         self.tick = 0
         self._needed = 0  # pages that the last push took
+        self._unwritten: Arrivals | None = None  # rows that have been counted and are in no page yet
+        self._thread: threading.Thread | None = None  # it alone looks at the pages while it runs
         self.pages = self._no_pages()
         self._pools = {
             "after": Growing((), np.int64),
@@ -102,15 +105,19 @@ class Fleet:
             For rows of a single group: after which of them the group is judged, and what the judgements are called;
             -1: not after this one.
         """
+        self._settle()
         self._admit(int(group.max()) + 1 if group.size else 0)
         place, found, start = by_group(group, self.groups)
         columns = self._sorted(columns, place)
         time = scattered([time], place) if time.size else time
-        self._make_room(found, np.diff(start))
+        counts = np.diff(start)
+        self._make_room(found, counts)
+        grows = self._span.rows > 0 and bool(np.all(self.pages.held[found] + counts <= self._span.rows))
+        arrivals = Arrivals(found, start, columns, self.tick + 1, time, at, grows)
         log = Log(self._log.what, self._log.key, np.zeros(1, np.int64))
         log, ends = drive_all(
             self.pages,
-            Arrivals(found, start, columns, self.tick + 1, time, at),
+            arrivals,
             self._span,
             self.table.arrays,
             self.runs,
@@ -119,6 +126,7 @@ class Fleet:
             log,
         )
         self.tick += place.size
+        self._unwritten = arrivals if grows else None
         reported = self._reported(log, found, ends)
         if len(log.key) <= LOG:
             self._log = log  # memory that is used again need not be cleared
@@ -138,8 +146,25 @@ class Fleet:
         groups = np.repeat(group, np.diff(ends, prepend=0))
         return Reported(groups, at, query, op, tick, log.key[:n] * self._signs[query])
 
+    def _wait(self) -> None:
+        """Let :meth:`prepare` come to its end."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _settle(self) -> None:
+        """Have all rows in the windows."""
+        self._wait()
+        self._write()
+
+    def _write(self) -> None:
+        if self._unwritten is not None:
+            append_all(self.pages, self._unwritten, _NONE)
+            self._unwritten = None
+
     def live(self) -> int:
         """How many rows the windows hold."""
+        self._wait()
         return int(self.pages.held[: self.groups].sum())
 
     def live_ticks(self) -> Ints:
@@ -167,11 +192,13 @@ class Fleet:
 
     def bytes(self) -> int:
         """Size of the arrays."""
+        self._wait()
         arrays = (*self.pages, *self.runs[:-2], *self.answers)
         return int(sum(array.nbytes for array in arrays))
 
     def gathered(self) -> tuple[Floats, Ints, Ints]:
         """Return all rows held, group by group: columns, ticks, times."""
+        self._settle()
         n = self.live()
         columns, ticks = np.empty((self._columns, n)), np.empty(n, np.int64)
         times = np.empty(0 if self._span.rows else n, np.int64)
@@ -180,6 +207,7 @@ class Fleet:
 
     def _check(self) -> None:
         """Assert the invariants: chains hold what they count, and every page is in a chain or free, once."""
+        self._settle()
         p = self.pages
         seen: list[int] = []
         for g in range(self.groups):
@@ -235,12 +263,19 @@ class Fleet:
             self.pages = Pages(*few[0], **{"time": _NO_TIMES, **grown}, free=few[1])
 
     def prepare(self) -> None:
-        """Ask for the memory of a next push like the last one while nobody waits: fresh pages take long to come."""
+        """Do what the next push needs while nobody waits: write rows that were only counted, and ask for memory."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._go_ahead, name="topwatch windows", daemon=True)
+            self._thread.start()
+
+    def _go_ahead(self) -> None:
+        stand_back()
+        self._write()
         used, free = int(self.pages.free[2]), int(self.pages.free[1])
-        if self._needed > free:
+        if self._needed > free:  # fresh pages take long to come
             self._have(used + self._needed - free)
             new = slice(used, used + self._needed - free)
-            fetch_soon([piece_of(getattr(self.pages, name)[new]) for name in self._pools])
+            fetch_pages([piece_of(getattr(self.pages, name)[new]) for name in self._pools])
 
     def _no_pages(self) -> Pages:
         first, last, gone, fill, held, end, after = (np.empty(0, np.int64) for _ in range(7))
@@ -290,8 +325,8 @@ class Fleet:
 
     def save(self) -> dict[str, np.ndarray]:
         """Return the state as arrays: rows group by group, and what was last reported."""
-        g = self.groups
         columns, ticks, times = self.gathered()
+        g = self.groups
         kept = g * int(self.table.arrays.k.sum())
         return {
             "tick": np.array([self.tick]),
@@ -314,7 +349,7 @@ class Fleet:
         busy = np.flatnonzero(count)
         start = np.concatenate([[0], np.cumsum(count[busy])])
         self._make_room(busy, count[busy])
-        arrivals = Arrivals(busy, start, np.ascontiguousarray(saved["columns"]), 0, saved["times"], _NONE)
+        arrivals = Arrivals(busy, start, np.ascontiguousarray(saved["columns"]), 0, saved["times"], _NONE, False)
         refill(self.pages, arrivals, saved["ticks"], self.table.arrays, self.runs)
         self.pages.end[: end.size] = end
         a = self.answers

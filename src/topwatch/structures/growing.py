@@ -73,22 +73,20 @@ def piece_of(rows: np.ndarray) -> Piece:
     return first, max(0, start + rows.nbytes - first)
 
 
-def fetch_soon(pieces: Sequence[Piece]) -> None:
-    """Let the system find memory for pages, in a thread that stands behind all others.
-
-    What the pages hold is not changed, and nothing depends on it: that the memory has moved or gone meanwhile does no
-    harm.
-    """
+def stand_back() -> None:
+    """Let all other threads go before this one, where the system can be told."""
     if sys.platform == "linux":
-        threading.Thread(target=_fetch, args=(pieces,), name="topwatch memory", daemon=True).start()
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _IDLE)
 
 
-def _fetch(pieces: Sequence[Piece]) -> None:
-    with contextlib.suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _IDLE)
-        advise = ctypes.CDLL(None).madvise  # unlike mmap's own it lets other threads go on
-        for address, size in pieces:
-            advise(ctypes.c_void_p(address), ctypes.c_size_t(size), _POPULATE)
+def fetch_pages(pieces: Sequence[Piece]) -> None:
+    """Let the system find memory for pages, which takes long. What they hold is not changed."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            advise = ctypes.CDLL(None).madvise  # unlike mmap's own it lets other threads go on
+            for address, size in pieces:
+                advise(ctypes.c_void_p(address), ctypes.c_size_t(size), _POPULATE)
 
 
 def _map(size: int) -> mmap.mmap:
