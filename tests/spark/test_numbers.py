@@ -24,7 +24,10 @@ RESULT = pa.schema(
     ]
 )
 SPEC = Spec(
-    queries=(tw.TopK(k=2, score=tw.linear(x=1.0), name="top"),),
+    queries=(
+        tw.TopK(k=2, score=tw.linear(x=1.0), name="top"),
+        tw.TopK(k=2, score=tw.linear(id=1e-3, x=1.0), name="an id that counts"),
+    ),
     window=tw.last(6),
     every=1,
     algorithm="auto",
@@ -32,7 +35,7 @@ SPEC = Spec(
     id="id",
     time=None,
     by=("g",),
-    columns=("x",),
+    columns=("x", "id"),
     order=(),
     emit="changes",
     watermark=False,

@@ -172,9 +172,11 @@ class FleetGroups:
                 late, table = table.filter(pa.array(behind)), table.filter(pa.array(~behind))
                 group, times = group[~behind], times[~behind]
             np.maximum.at(self._now, group, times)
-        # In the pieces in which they lie in memory: they are copied once, to where the rows of their group are.
+        # In the pieces in which they lie in memory: they are copied once, to where the rows of their group are. Numbers
+        # that are an id, a group or a time as well come as they are.
         columns = [
-            [chunk.to_numpy(zero_copy_only=False) for chunk in table.column(name).chunks] for name in self._spec.columns
+            [chunk.to_numpy(zero_copy_only=False).astype(np.float64, copy=False) for chunk in table.column(name).chunks]
+            for name in self._spec.columns
         ]
         timed = isinstance(self._spec.window, LastTime)
         first = self._fleet.tick + 1

@@ -1,4 +1,4 @@
-"""Small notes beside the segments: JSON that is replaced as a whole, and safe before anybody acts on it."""
+"""Small files beside the segments that are replaced as a whole, and safe before anybody acts on them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from topwatch.spark.segments import open_folder
+from topwatch.spark.segments import open_folder, sync_folder
 
 
 def publish(uri: str, name: str, content: dict[str, Any]) -> None:
     """Write a note, in place of the one that was there."""
+    replace(uri, name, json.dumps(content).encode())
+
+
+def replace(uri: str, name: str, data: bytes) -> None:
+    """Write a file, in place of the one that was there."""
     system, root = open_folder(uri)
-    data = json.dumps(content).encode()
     system.create_dir(root, recursive=True)
     if isinstance(system, pafs.LocalFileSystem):
         scratch = os.path.join(root, f".{name}.{os.getpid()}")
@@ -23,6 +27,7 @@ def publish(uri: str, name: str, content: dict[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, os.path.join(root, name))
+        sync_folder(root)
     else:
         with system.open_output_stream(f"{root}/{name}") as stream:
             stream.write(data)

@@ -12,7 +12,6 @@ state.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Callable
 from itertools import pairwise
@@ -24,8 +23,8 @@ import xxhash
 from topwatch.errors import DataError
 from topwatch.spark.bulk import check_partitions
 from topwatch.spark.manifest import OTHERS
-from topwatch.spark.notes import names, publish, recall
-from topwatch.spark.segments import open_folder, sync_folder
+from topwatch.spark.notes import names, publish, recall, replace
+from topwatch.spark.segments import open_folder
 
 MAGIC = b"topver\x01\x00"
 SUFFIX = ".state"
@@ -125,18 +124,7 @@ class Versions:
         rest = manifest + (kept or b"")
         check = xxhash.xxh3_64_intdigest(rest)
         data = _HEAD.pack(MAGIC, check, len(manifest), _NOTHING if kept is None else len(kept)) + rest
-        name = self._name(batch)
-        if isinstance(self._system, pafs.LocalFileSystem):
-            scratch = os.path.join(self._root, f".{name}.{os.getpid()}")
-            with open(scratch, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(scratch, os.path.join(self._root, name))
-            sync_folder(self._root)
-        else:
-            with self._system.open_output_stream(f"{self._root}/{name}") as stream:
-                stream.write(data)
+        replace(self._uri, self._name(batch), data)
 
     def numbers(self) -> list[int]:
         """Return the micro-batches of which there are versions."""
