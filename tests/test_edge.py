@@ -151,6 +151,19 @@ def test_a_device_that_was_dropped_joins_anew(port: int) -> None:
     coordinator.stop()
 
 
+def test_devices_are_heard_in_the_first_timestamp_of_a_new_connection(port: int) -> None:
+    agent = Agent("a", 2, lambda tick: (1.0, 1.0), Broker(port=port), "again")
+    agent.start()
+    coordinator = Coordinator(Server(PREFER), Broker(port=port), "again", 0.0, PATIENCE)
+    coordinator.start()
+    until(coordinator, lambda: coordinator.server.devices == ["a"])
+    coordinator._connections = 2  # as if it had been without a connection, and the agent had not
+    until(coordinator, lambda: coordinator.server.devices == ["a"] and agent.counters["sent"] == 2)
+    assert coordinator.server.counters["refused_tick"] == 0
+    agent.stop()
+    coordinator.stop()
+
+
 def test_agents_outlive_the_broker(tmp_path: Path, port: int) -> None:
     """The broker goes and comes back; agents and coordinator connect again, and devices join anew."""
     agent = coordinator = None
@@ -162,7 +175,8 @@ def test_agents_outlive_the_broker(tmp_path: Path, port: int) -> None:
             coordinator.start()
             until(coordinator, lambda: coordinator.server.devices == ["a"])
         with mosquitto(tmp_path, port=other):
-            until(coordinator, lambda: agent.counters["connected"] == 2 and coordinator.server.devices == ["a"])
+            # Who finds no broker waits twice as long before the next try, up to half a minute.
+            until(coordinator, lambda: agent.counters["connected"] > 1 and coordinator.server.devices == ["a"], 90.0)
             assert coordinator.tick().skyline == ["a"]
     finally:
         if agent is not None:

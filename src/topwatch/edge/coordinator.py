@@ -111,10 +111,10 @@ class Coordinator:
 
     def tick(self) -> Result:
         """Go through one timestamp."""
-        server = self.server
         if self._connections > 1:  # what devices said meanwhile is lost: all join anew
             self._connections = 1
             self._start_anew()
+        server = self.server
         self._drain()
         server.begin(server.tick + 1)
         self._connection.publish(self._topics.tick, encode_tick(self._epoch, server.tick))
