@@ -9,10 +9,12 @@ import sys
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import topwatch as tw
 from topwatch.structures.fleet import Fleet, Reported
+from topwatch.structures.fleet_ids import FleetIds
 
 COLUMNS = ["x0", "x1", "x2"]
 
@@ -84,6 +86,56 @@ def test_each_group_is_as_a_monitor_of_its_own(rng: np.random.Generator, timed: 
             fleet = new()
             fleet.load(saved)
         start = stop
+
+
+@pytest.mark.parametrize("size", [3, 100, 700, 1_500, 10_000])
+@pytest.mark.parametrize("columns", [1, 4, 6])
+def test_long_blocks_and_any_number_of_columns(rng: np.random.Generator, size: int, columns: int) -> None:
+    names = [f"c{i}" for i in range(columns)]
+    asked = [
+        tw.TopK(k=k, score=tw.linear({name: float(rng.normal()) for name in names}), name=f"q{i}")
+        for i, k in enumerate((1, 5, 12))
+    ]
+    fleet = Fleet(asked, {name: place for place, name in enumerate(names)}, size, 0, 1)
+    monitors = [tw.Monitor(asked, tw.last(size), algorithm="brute") for _ in range(2)]
+    row_of: dict[int, int] = {}
+    for _ in range(3):
+        values, group = rng.integers(0, 50, (columns, 1_400)).astype(float), rng.integers(0, 2, 1_400)
+        tick = fleet.tick + 1
+        place, found = fleet.push(group, values, np.empty(0, np.int64))
+        row_of |= {tick + int(to): row for row, to in enumerate(place)}
+        wanted = []
+        for one, monitor in enumerate(monitors):
+            mine = np.flatnonzero(group == one)
+            batch = {"id": mine, **{name: values[i, mine] for i, name in enumerate(names)}}
+            wanted += [(one, *change[:3], change.score) for change in monitor.push(batch)]
+        assert [(*line[:4], line[5]) for line in spelled(found, row_of)] == wanted
+        fleet._check()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_ids_are_found_by_tick(rng: np.random.Generator, whole: bool) -> None:
+    ids, known, tick = FleetIds(), np.empty(0, np.int64), 1
+    for turn in range(12):
+        count = int(rng.integers(1, 2_000))
+        place = rng.permutation(count)
+        numbers = rng.integers(0, 1 << 60, count)
+        column = pa.chunked_array(np.split(numbers, np.sort(rng.integers(0, count + 1, 2))))
+        ids.write_in_order(tick, column if whole else column.cast(pa.string()), place)
+        known = np.append(known, np.empty(count, np.int64))
+        known[known.size - count + place] = numbers
+        tick += count
+        if turn == 5:
+            gone = np.sort(rng.choice(np.arange(1, tick), 3 * known.size // 4, replace=False))
+            ids.keep(np.setdiff1d(np.arange(1, tick), gone))
+            live = np.setdiff1d(np.arange(1, tick), gone)
+        elif turn < 5:
+            live = np.arange(1, tick)
+        else:
+            live = np.append(live, np.arange(tick - count, tick))
+        asked = rng.choice(live, 500)
+        assert [int(one) for one in ids.read(asked).to_pylist()] == known[asked - 1].tolist()
+        ids.prepare()
 
 
 def spelled(found: Reported, row_of: dict[int, int]) -> list[tuple[Any, ...]]:

@@ -136,9 +136,10 @@ class Changes:
     def to_arrow(self) -> pa.Table:
         """Return a table with the columns at, query, op, id and score; and note, of a monitor with ``max_lag``."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         def words(numbers: np.ndarray, known: list[str]) -> pa.Array:
-            return pa.array(known or [""], pa.string()).take(pa.array(numbers, pa.int64()))
+            return pc.take(pa.array(known or [""], pa.string()), pa.array(numbers, pa.int64()), boundscheck=False)
 
         ids = pa.array(self._ids) if isinstance(self._ids, np.ndarray) else self._ids
         columns = [

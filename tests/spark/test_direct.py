@@ -54,6 +54,24 @@ def test_a_cut_or_changed_file_is_refused(tmp_path):
         folder.read(Part(part.segment, 1 << 20, 10, 0))
 
 
+def test_what_the_disk_did_not_take_is_an_error_when_the_segment_is_closed(tmp_path, monkeypatch):
+    segment = Folder(str(tmp_path)).create(0)
+    written, calls = os.write, []
+
+    def write(file, view):
+        calls.append(len(view))
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return written(file, view)
+
+    monkeypatch.setattr(direct.os, "write", write)
+    for _ in range(4):
+        segment.add_table(pa.table({"x": np.arange(1_000)}))
+    with pytest.raises(OSError, match="No space left"):
+        segment.close()
+    assert len(calls) == 2, "nothing is written behind what is missing"
+
+
 def test_a_file_system_without_it_is_used_as_it_is(tmp_path, monkeypatch):
     kind = direct._DIRECT
     opened = os.open

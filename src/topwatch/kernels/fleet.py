@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from topwatch.kernels.bits import WIDTH
 from topwatch.kernels.compile import ZERO, fetch, inlined, kernel, leaf
 from topwatch.kernels.finding import find_run
 from topwatch.kernels.pages import PAGE, Arrivals, Pages, append, count, fill_by_pages, let_go
@@ -17,6 +18,7 @@ from topwatch.kernels.report import Answers, report, touch
 from topwatch.kernels.rows import Log, Rows, with_room
 from topwatch.kernels.runs import Runs
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries, inside
+from topwatch.kernels.singly import Block, Turns, admit_singly, all_stay
 from topwatch.kernels.upkeep import admit, expire
 
 
@@ -26,26 +28,6 @@ class Span(NamedTuple):
     rows: int  # 0: by time
     span: int  # nanoseconds
     every: int
-
-
-class Turns(NamedTuple):
-    """The judgements of one group in a batch."""
-
-    at: Ints  # ordinal of the last row
-    taken: Ints  # rows of the batch before it
-    heads: Ints  # tick of the first live row: at the judgement before the batch, then per judgement
-    of_row: Ints  # for each row of the batch the first judgement that sees it
-
-
-class Block(NamedTuple):
-    """Rows of one group, and the judgements that they bring: both from a first one to before a last one."""
-
-    group: int
-    base: int  # first row of the group in the batch
-    start: int
-    stop: int
-    turn: int
-    last: int
 
 
 # Where the loop stands: the group and how often it is judged, its next row and judgement, the log's line before them;
@@ -72,9 +54,19 @@ def drive_all(
     for i in range(groups):
         most = max(most, arrivals.start[i + 1] - arrivals.start[i])
     turns = Turns(
-        np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most + 1, np.int64), np.empty(most, np.int64)
+        np.empty(most, np.int64),
+        np.empty(most, np.int64),
+        np.empty(most + 1, np.int64),
+        np.empty(most, np.int64),
+        span.every == 1 and len(arrivals.at) == 0,
     )
-    room = Room(np.empty(BLOCK + 1, np.int64), np.empty((256, 4), np.int64), np.empty(256), np.empty(BLOCK, np.int64))
+    room = Room(
+        np.empty(BLOCK + 1, np.int64),
+        np.empty((256, 4), np.int64),
+        np.empty(256),
+        np.empty(BLOCK, np.int64),
+        np.empty((arrivals.rows.shape[1], BLOCK + WIDTH)),
+    )
     here = np.zeros(11, np.int64)
     here[QUERY] = NEW
     while True:
@@ -83,7 +75,7 @@ def drive_all(
             return log, ends
         if found < 0:  # lines that are put in order need room beside
             size = 2 * (log.size[0] - here[LINE])
-            room = Room(room.places, np.empty((size, 4), np.int64), np.empty(size), room.hits)
+            room = Room(room.places, np.empty((size, 4), np.int64), np.empty(size), room.hits, room.columns)
         else:
             log = with_room(log, 2 * table.k[here[QUERY]])
 
@@ -95,6 +87,7 @@ class Room(NamedTuple):
     what: Ints
     key: Floats
     hits: Ints
+    columns: Floats  # values of a block, with room for as many more as are looked at together
 
 
 @leaf
@@ -137,8 +130,9 @@ def _go_on(
             while j_end < here[JUDGED] and turns.taken[j_end] <= behind - base:
                 j_end += 1
             if here[QUERY] < queries:
-                block = Block(g, base, here[START], behind, j, j_end)
-                _serve_block(pages, arrivals, turns, table, runs, answers, none, log, block, room.hits, here)
+                _turn_over(arrivals.rows, here[START], behind, room.columns)
+                block = Block(g, base, here[START], behind, j, j_end, arrivals.tick + here[START], room.columns)
+                _serve_block(pages, turns, table, runs, answers, none, log, block, room.hits, here)
                 if here[QUERY] < queries:
                     return 0
             lines = log.size[0] - here[LINE]
@@ -167,6 +161,14 @@ def _begin_block(log: Log, here: Ints) -> None:
 
 
 @inlined
+def _turn_over(rows: Floats, start: int, stop: int, columns: Floats) -> None:
+    """Have the values of some rows column by column."""
+    for r in range(stop - start):
+        for c in range(len(columns)):
+            columns[c, r] = rows[start + r, c]
+
+
+@inlined
 def _ask_for(pages: Pages, runs: Runs, answers: Answers, g: int, queries: int) -> None:
     """Fetch what the next group has, which lies anywhere in memory, while the one before it is served."""
     a = g * queries
@@ -192,7 +194,6 @@ def _ask_for(pages: Pages, runs: Runs, answers: Answers, g: int, queries: int) -
 @leaf
 def _serve_block(
     pages: Pages,
-    arrivals: Arrivals,
     turns: Turns,
     table: Queries,
     runs: Runs,
@@ -215,20 +216,23 @@ def _serve_block(
         run = block.group * queries + q
         first = here[ROW]  # rows from here on are looked at with the bar as it is
         j = here[AT]
-        size = _hits(table, q, arrivals.columns, first, behind, runs, run, hits)
+        size = _hits(table, q, block, first, runs, run, hits)
         t = ZERO
         while True:
             if answers.stale[run] == 0 and runs.oldest[run] >= turns.heads[j_end]:
                 # Nothing happens before the next row that reaches the bar.
                 if t == size:
                     break
+                if all_stay(turns, block, first + hits[t]) and log.size[0] + 2 * (size - t) <= len(log.key):
+                    admit_singly(table, q, turns, block, first, runs, run, answers, log, hits[:size], t)
+                    break
                 j = min(j_end, turns.of_row[first + hits[t] - base])
             until = min(behind, base + turns.taken[j]) if j < j_end else behind
             while t < size and first + hits[t] < until:
                 row = first + hits[t]
                 key = table.keys[t]
-                if key >= runs.bar[run] and inside(table, q, arrivals.columns, row):
-                    rank = admit(runs, run, k, key, arrivals.tick + row, ZERO, turns.heads[j])
+                if key >= runs.bar[run] and inside(table, q, block.columns, row - block.start):
+                    rank = admit(runs, run, k, key, block.tick + row - block.start, ZERO, turns.heads[j])
                     if rank < k:
                         touch(answers, run, rank)
                 t += 1
@@ -246,10 +250,10 @@ def _serve_block(
                     here[AT] = j
                     return
                 if runs.size[run] < k and runs.whole[run] == 0:
-                    _fill(table, q, pages, block.group, head, arrivals.tick + until - 1, runs, run)
+                    _fill(table, q, pages, block.group, head, block.tick + until - block.start - 1, runs, run)
                     # The bar may be lower now.
                     first = until
-                    size = _hits(table, q, arrivals.columns, first, behind, runs, run, hits)
+                    size = _hits(table, q, block, first, runs, run, hits)
                     t = ZERO
                 line = log.size[0]
                 report(answers, runs, none, run, k, j, log)
@@ -263,12 +267,13 @@ def _serve_block(
 
 
 @inlined
-def _hits(table: Queries, q: int, columns: Floats, start: int, stop: int, runs: Runs, run: int, hits: Ints) -> int:
-    """Find the rows that reach the bar, and their keys; return how many."""
-    if start == stop:
+def _hits(table: Queries, q: int, block: Block, first: int, runs: Runs, run: int, hits: Ints) -> int:
+    """Find the rows of a block, from ``first`` on, that reach the bar, and their keys; return how many."""
+    if first == block.stop:
         return ZERO
     dense = runs.whole[run] == 1  # a run that holds all rows lets all in
-    return find_run(table, q, columns, start, runs.bar[run], dense, table.keys[: stop - start], hits)
+    keys = table.keys[: block.stop - first]
+    return find_run(table, q, block.columns, first - block.start, runs.bar[run], dense, keys, hits)
 
 
 @leaf
@@ -289,6 +294,12 @@ def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, he
     gone = pages.gone[g]
     held = pages.held[g]  # from here to the last row
     turns.heads[0] = pages.tick[page, gone] if page >= 0 else ZERO  # rows that come are not written yet
+    here[PAGE_NOW] = page
+    here[GONE] = gone
+    here[HELD] = held
+    if turns.each and span.rows > 0 and held <= span.rows:
+        _plan_growth(turns, before, n)
+        return n
     judgements = ZERO
     start = arrivals.start[i]
     chosen = len(arrivals.at) > 0
@@ -330,6 +341,19 @@ def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, he
     return judgements
 
 
+@inlined
+def _plan_growth(turns: Turns, before: int, n: int) -> None:
+    """Say that a group is judged after each row, and that no row expires."""
+    for row in range(n):
+        turns.at[row] = before + row + 1
+    for row in range(n):
+        turns.taken[row] = row + 1
+    for row in range(n):
+        turns.of_row[row] = row
+    for row in range(n):
+        turns.heads[row + 1] = turns.heads[0]
+
+
 @leaf
 def _by_judgement(log: Log, start: int, first: int, places: Ints, room: Room) -> None:
     """Sort the log's lines from ``start`` on by judgement; those of one stay in the order of their queries."""
@@ -365,31 +389,3 @@ def refill(pages: Pages, arrivals: Arrivals, ticks: Ints, table: Queries, runs: 
             if table.k[q] != 0:
                 last = ticks[arrivals.start[i + 1] - 1]
                 _fill(table, q, pages, g, ticks[arrivals.start[i]], last, runs, g * len(table.k) + q)
-
-
-@kernel
-def by_group(group: Ints, groups: int) -> tuple[Ints, Ints, Ints]:
-    """Sort rows by group, those of one staying in order: return where each row goes, the groups, their starts."""
-    n = len(group)
-    next_place = np.zeros(groups + 1, np.int64)
-    for r in range(n):
-        next_place[group[r] + 1] += 1
-    some = ZERO
-    for g in range(groups):
-        some += int(next_place[g + 1] > 0)
-    found = np.empty(some, np.int64)
-    start = np.empty(some + 1, np.int64)
-    start[some] = n
-    some = ZERO
-    for g in range(groups):
-        if next_place[g + 1] > 0:
-            found[some] = g
-            start[some] = next_place[g]
-            some += 1
-        next_place[g + 1] += next_place[g]
-    place = np.empty(n, np.int64)
-    for r in range(n):
-        g = group[r]
-        place[r] = next_place[g]
-        next_place[g] += 1
-    return place, found, start

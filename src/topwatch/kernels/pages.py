@@ -22,7 +22,7 @@ class Arrivals(NamedTuple):
 
     group: Ints
     start: Ints
-    columns: Floats  # (columns, rows)
+    rows: Floats  # (rows, columns)
     tick: int  # of the first row; the others follow
     time: Ints  # nanoseconds; empty in windows of a number of rows
     at: Ints  # what a judgement after the row is called, -1 where there is none; empty: judged as usual
@@ -73,9 +73,9 @@ def append(pages: Pages, arrivals: Arrivals, i: int, ticks: Ints) -> None:
         page = pages.last[g]
         fill = pages.fill[g]
         n = min(stop - row, PAGE - fill)
-        for c in range(arrivals.columns.shape[0]):
-            for r in range(n):
-                pages.values[page, c, fill + r] = arrivals.columns[c, row + r]
+        for r in range(n):
+            for c in range(arrivals.rows.shape[1]):
+                pages.values[page, c, fill + r] = arrivals.rows[row + r, c]
         for r in range(n):
             pages.tick[page, fill + r] = ticks[row + r] if len(ticks) > 0 else arrivals.tick + row + r
         if len(pages.time) > 0:

@@ -1,11 +1,11 @@
-"""Rows apart by bucket: numbers of buckets from keys, and columns of eight bytes to where their buckets lie."""
+"""Rows apart by bucket and by group: numbers from keys, and values to where their bucket or group lies."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from topwatch.kernels.compile import ZERO, inlined, kernel
-from topwatch.kernels.scoring import Ints
+from topwatch.kernels.scoring import Floats, Ints
 
 
 @inlined
@@ -48,6 +48,28 @@ def scatter(values: np.ndarray, place: Ints, first: int, out: np.ndarray) -> Non
 
 
 @kernel
+def pick(values: Ints, place: Ints, out: Ints) -> None:
+    """Write the values that lie at some places."""
+    for i in range(ZERO, len(place)):
+        out[i] = values[place[i]]
+
+
+@kernel
+def scatter_rows(a: Floats, b: Floats, c: Floats, d: Floats, place: Ints, first: int, out: Floats, column: int) -> None:
+    """Write up to four values of rows, from row ``first`` on, side by side to their places: one line of memory each."""
+    some = out.shape[1] - column
+    for i in range(ZERO, len(a)):
+        to = place[first + i]
+        out[to, column] = a[i]
+        if some > 1:
+            out[to, column + 1] = b[i]
+        if some > 2:
+            out[to, column + 2] = c[i]
+        if some > 3:
+            out[to, column + 3] = d[i]
+
+
+@kernel
 def number_groups(keys: np.ndarray, held: np.ndarray, numbers: Ints, out: Ints) -> bool:
     """Write the number of each key, from a hash table whose size is a power of two; tell whether all have one."""
     mask = np.uint64(len(held) - 1)
@@ -71,3 +93,31 @@ def place_groups(keys: np.ndarray, known: Ints, held: np.ndarray, numbers: Ints)
             slot = (slot + np.uint64(1)) & mask
         held[slot] = keys[i]
         numbers[slot] = known[i]
+
+
+@kernel
+def by_group(group: Ints, groups: int) -> tuple[Ints, Ints, Ints]:
+    """Sort rows by group, those of one staying in order: return where each row goes, the groups, their starts."""
+    n = len(group)
+    next_place = np.zeros(groups + 1, np.int64)
+    for r in range(n):
+        next_place[group[r] + 1] += 1
+    some = ZERO
+    for g in range(groups):
+        some += int(next_place[g + 1] > 0)
+    found = np.empty(some, np.int64)
+    start = np.empty(some + 1, np.int64)
+    start[some] = n
+    some = ZERO
+    for g in range(groups):
+        if next_place[g + 1] > 0:
+            found[some] = g
+            start[some] = next_place[g]
+            some += 1
+        next_place[g + 1] += next_place[g]
+    place = np.empty(n, np.int64)
+    for r in range(n):
+        g = group[r]
+        place[r] = next_place[g]
+        next_place[g] += 1
+    return place, found, start

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.compile import inlined, inner
+from topwatch.kernels.compile import inlined, inner, kernel
 from topwatch.kernels.scoring import Floats, Ints
 
 LEAVE, ENTER = 0, 1
@@ -73,6 +73,29 @@ def write(log: Log, at: int, query: int, op: int, slot: int, key: float) -> None
     log.what[n, 3] = slot
     log.key[n] = key
     log.size[0] = n + 1
+
+
+@kernel
+def apart(log: Log, group: Ints, ends: Ints, signs: Floats) -> tuple[Ints, Ints, Ints, Ints, Ints, Floats]:
+    """Return a log's columns: the group, of which each has the lines up to its end, at, query, op, slot and score."""
+    n = log.size[0]
+    of_group = np.empty(n, np.int64)
+    at = np.empty(n, np.int64)
+    query = np.empty(n, np.int64)
+    op = np.empty(n, np.int64)
+    slot = np.empty(n, np.int64)
+    score = np.empty(n, np.float64)
+    line = 0
+    for i in range(len(group)):
+        while line < ends[i]:
+            of_group[line] = group[i]
+            at[line] = log.what[line, 0]
+            query[line] = log.what[line, 1]
+            op[line] = log.what[line, 2]
+            slot[line] = log.what[line, 3]
+            score[line] = log.key[line] * signs[query[line]]
+            line += 1
+    return of_group, at, query, op, slot, score
 
 
 @inlined

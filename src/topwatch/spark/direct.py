@@ -11,6 +11,7 @@ import errno
 import fcntl
 import mmap
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ def read(path: str, start: int, size: int) -> pa.Buffer:
 
 
 class Writer:
-    """A new file that is written in whole pages.
+    """A new file that is written in whole pages, in a thread of its own: the disk takes its time.
 
     Parameters
     ----------
@@ -116,20 +117,35 @@ class Writer:
 
     def __init__(self, path: str) -> None:
         self._file = _open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        self._aside = ThreadPoolExecutor(1, "topwatch writes")
+        self._last: Future[None] | None = None
 
-    def write(self, memory: mmap.mmap, size: int, start: int = 0) -> None:
-        """Write some bytes from a page's beginning on, filled up with zeros to a page's end."""
+    def write(self, memory: mmap.mmap, size: int, start: int = 0) -> Future[None]:
+        """Write some bytes from a page's beginning on, filled up with zeros to a page's end.
+
+        The memory may be used again once what is returned says that it is done.
+        """
         stop = start + up(size, PAGE)
         memory[start + size : stop] = bytes(stop - start - size)
-        done = start
+        self._last = self._aside.submit(self._write, self._last, memory, start, stop)
+        return self._last
+
+    def _write(self, before: Future[None] | None, memory: mmap.mmap, start: int, stop: int) -> None:
+        if before is not None:
+            before.result()  # nothing comes behind what is not there
         with memoryview(memory) as view:
-            while done < stop:
-                done += _direct(self._file, lambda: os.write(self._file, view[done:stop]))  # noqa: B023
+            while start < stop:
+                start += _direct(self._file, lambda: os.write(self._file, view[start:stop]))  # noqa: B023
 
     def close(self) -> None:
         """Make the bytes safe."""
-        os.fsync(self._file)
-        os.close(self._file)
+        try:
+            if self._last is not None:
+                self._last.result()
+            os.fsync(self._file)
+        finally:
+            self._aside.shutdown()
+            os.close(self._file)
 
 
 def up(size: int, unit: int) -> int:

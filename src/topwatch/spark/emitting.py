@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from topwatch.changes import Changes
 from topwatch.spark.spec import Spec
@@ -53,7 +54,8 @@ class Emitter:
             ]
             table = pa.concat_tables([part for _, part in parts])
             group = np.repeat([number for number, _ in parts], [part.num_rows for _, part in parts])
-        columns = [column.combine_chunks().take(pa.array(group)) for column in keys.columns]
+        places = pa.array(group)
+        columns = [pc.take(column.combine_chunks(), places, boundscheck=False) for column in keys.columns]
         return pa.table([*columns, *table.columns], names=self._spec.schema.names).cast(self._spec.schema)
 
     def together(self, found: list[pa.Table | None]) -> pa.Table:

@@ -15,7 +15,8 @@ from topwatch.spark.emitting import Emitter, Key
 from topwatch.spark.packing import load_arrays, save_arrays
 from topwatch.spark.spec import Spec
 from topwatch.spark.status import Answer
-from topwatch.structures.fleet import Fleet, FleetIds
+from topwatch.structures.fleet import Fleet
+from topwatch.structures.fleet_ids import FleetIds
 from topwatch.structures.spreading import KeyNumbers
 from topwatch.windows import LastRows, LastTime
 
@@ -228,7 +229,7 @@ class FleetGroups:
 
     def prepare(self) -> None:
         """Ask for the memory that the next rows will take."""
-        self._fleet.prepare()
+        self._fleet.prepare(self._ids.prepare)
 
     def live(self) -> int:
         """How many rows the windows hold."""
@@ -236,7 +237,7 @@ class FleetGroups:
 
     def bytes(self) -> int:
         """How many bytes the windows and what belongs to them take."""
-        return self._fleet.bytes() + self._ids.kept.bytes()
+        return self._fleet.bytes() + self._ids.bytes()
 
     def answers(self) -> list[Answer]:
         """Return the answers of a few groups, those first that changed last, for people to look at."""
@@ -268,7 +269,7 @@ class FleetGroups:
         self._learn()
         self._fleet.load(load_arrays(arrays))
         if held.num_rows:
-            self._ids.kept.restore(held.column("tick").to_numpy().copy(), held.column("id").combine_chunks())
+            self._ids.restore(held.column("tick").to_numpy().copy(), held.column("id").combine_chunks())
         if self._spec.emit == "answers":
             self._emitter.resume(self._lines())
 

@@ -21,7 +21,8 @@ from topwatch.spark.packing import load_arrays, pack_all, save_arrays, unpack_al
 from topwatch.spark.pruning import ROW, columns_of, table_of
 from topwatch.spark.spec import Spec
 from topwatch.spark.status import Answer, Status
-from topwatch.structures.fleet import Fleet, FleetIds
+from topwatch.structures.fleet import Fleet
+from topwatch.structures.fleet_ids import FleetIds
 from topwatch.windows import LastRows
 
 ROOM = 4096  # rows more than needed that may be kept before they are thinned
@@ -107,7 +108,7 @@ class PrunedBucket:
         saved["count"] = np.array([keep.sum()])
         self._fleet = self._new_fleet()
         self._fleet.load(saved)
-        self._ids.kept.keep(saved["ticks"])
+        self._ids.keep(saved["ticks"])
         self._needed = int(keep.sum())
 
     def _new_fleet(self) -> Fleet:
@@ -142,7 +143,7 @@ class PrunedBucket:
         bucket.rows, bucket._needed = line.values()
         bucket._fleet.load(load_arrays(arrays))
         if held.num_rows:
-            bucket._ids.kept.restore(held.column("tick").to_numpy().copy(), held.column("id").combine_chunks())
+            bucket._ids.restore(held.column("tick").to_numpy().copy(), held.column("id").combine_chunks())
         if spec.emit == "answers":
             bucket._emitter.resume(
                 {((), str(spec.queries[place].name)): lines for place, lines in enumerate(bucket._lines())}

@@ -139,7 +139,7 @@ class Segment:
         while True:
             some = min(data.size - done, CHUNK - place)
             block.memory[place : place + some] = view[done : done + some]
-            self._writer.write(block.memory, place + some)
+            self._writer.write(block.memory, place + some).result()
             done, place = done + some, 0
             if done == data.size:
                 break
@@ -158,7 +158,7 @@ class Segment:
         else:
             block = direct.BLOCKS.take(whole)
             self._lay_out(block.memory, 0, size, table)
-            self._writer.write(block.memory, HEADER + size)
+            self._writer.write(block.memory, HEADER + size).result()
             direct.BLOCKS.give(block)
         return self._part(size, table.num_rows)
 

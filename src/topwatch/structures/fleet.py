@@ -7,21 +7,21 @@ little slack, since a window of some hundred rows is scanned in no time. Memory:
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.kernels.fleet import Span, by_group, drive_all, refill
+from topwatch.kernels.fleet import Span, drive_all, refill
 from topwatch.kernels.pages import PAGE, Arrivals, Pages, append_all, gather
+from topwatch.kernels.partition import by_group
 from topwatch.kernels.report import Answers
-from topwatch.kernels.rows import Log, Rows
+from topwatch.kernels.rows import Log, Rows, apart
 from topwatch.kernels.runs import FAR, Runs
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import Query
 from topwatch.structures.growing import Growing, fetch_pages, piece_of, stand_back
-from topwatch.structures.ids import ArrowIds, Values
-from topwatch.structures.spreading import scattered
+from topwatch.structures.spreading import rows_at, scattered
 from topwatch.structures.table import QueryTable
 
 _NONE = np.empty(0, np.int64)
@@ -108,12 +108,12 @@ class Fleet:
         self._settle()
         self._admit(int(group.max()) + 1 if group.size else 0)
         place, found, start = by_group(group, self.groups)
-        columns = self._sorted(columns, place)
+        rows = rows_at(columns, place)
         time = scattered([time], place) if time.size else time
         counts = np.diff(start)
         self._make_room(found, counts)
         grows = self._span.rows > 0 and bool(np.all(self.pages.held[found] + counts <= self._span.rows))
-        arrivals = Arrivals(found, start, columns, self.tick + 1, time, at, grows)
+        arrivals = Arrivals(found, start, rows, self.tick + 1, time, at, grows)
         log = Log(self._log.what, self._log.key, np.zeros(1, np.int64))
         log, ends = drive_all(
             self.pages,
@@ -127,24 +127,10 @@ class Fleet:
         )
         self.tick += place.size
         self._unwritten = arrivals if grows else None
-        reported = self._reported(log, found, ends)
+        reported = Reported(*apart(log, found, ends, self._signs))
         if len(log.key) <= LOG:
             self._log = log  # memory that is used again need not be cleared
         return place, reported
-
-    def _sorted(self, columns: Columns, place: Ints) -> Floats:
-        """Bring the values of rows to their places."""
-        found = np.empty((self._columns, place.size))
-        for values, out in zip(columns, found, strict=True):
-            scattered([values] if isinstance(values, np.ndarray) else values, place, out)
-        return found
-
-    def _reported(self, log: Log, group: Ints, ends: Ints) -> Reported:
-        n = int(log.size[0])
-        what = log.what[:n]
-        at, query, op, tick = (np.ascontiguousarray(what[:, column]) for column in range(4))
-        groups = np.repeat(group, np.diff(ends, prepend=0))
-        return Reported(groups, at, query, op, tick, log.key[:n] * self._signs[query])
 
     def _wait(self) -> None:
         """Let :meth:`prepare` come to its end."""
@@ -262,13 +248,16 @@ class Fleet:
             grown = {name: pool.grow(size) for name, pool in self._pools.items()}
             self.pages = Pages(*few[0], **{"time": _NO_TIMES, **grown}, free=few[1])
 
-    def prepare(self) -> None:
-        """Do what the next push needs while nobody waits: write rows that were only counted, and ask for memory."""
+    def prepare(self, others: Callable[[], None] = lambda: None) -> None:
+        """Do what the next push needs while nobody waits: write rows that were only counted, and ask for memory.
+
+        ``others`` is called then: what they need is not touched before the next push either.
+        """
         if self._thread is None:
-            self._thread = threading.Thread(target=self._go_ahead, name="topwatch windows", daemon=True)
+            self._thread = threading.Thread(target=self._go_ahead, args=(others,), name="topwatch windows", daemon=True)
             self._thread.start()
 
-    def _go_ahead(self) -> None:
+    def _go_ahead(self, others: Callable[[], None]) -> None:
         stand_back()
         self._write()
         used, free = int(self.pages.free[2]), int(self.pages.free[1])
@@ -276,6 +265,7 @@ class Fleet:
             self._have(used + self._needed - free)
             new = slice(used, used + self._needed - free)
             fetch_pages([piece_of(getattr(self.pages, name)[new]) for name in self._pools])
+        others()
 
     def _no_pages(self) -> Pages:
         first, last, gone, fill, held, end, after = (np.empty(0, np.int64) for _ in range(7))
@@ -349,7 +339,8 @@ class Fleet:
         busy = np.flatnonzero(count)
         start = np.concatenate([[0], np.cumsum(count[busy])])
         self._make_room(busy, count[busy])
-        arrivals = Arrivals(busy, start, np.ascontiguousarray(saved["columns"]), 0, saved["times"], _NONE, False)
+        rows = np.ascontiguousarray(saved["columns"].T)
+        arrivals = Arrivals(busy, start, rows, 0, saved["times"], _NONE, False)
         refill(self.pages, arrivals, saved["ticks"], self.table.arrays, self.runs)
         self.pages.end[: end.size] = end
         a = self.answers
@@ -363,32 +354,3 @@ def _copy(old: Sequence[np.ndarray], new: Sequence[np.ndarray]) -> None:
     """Copy arrays to the beginnings of larger ones."""
     for a, b in zip(old, new, strict=True):
         b[: a.size] = a
-
-
-class FleetIds:
-    """Ids of the rows that a fleet holds, found by tick."""
-
-    def __init__(self) -> None:
-        self.kept = ArrowIds()
-
-    def write(self, first: int, ids: Values) -> None:
-        """Note the ids of rows from tick ``first`` on."""
-        self.kept.write(ids, first, ids)
-
-    def write_in_order(self, first: int, ids: Any, place: Ints) -> None:
-        """Note the ids of rows, in pieces, each of which has got a tick from ``first`` on."""
-        import pyarrow as pa
-
-        if str(ids.type) == "int64" and not ids.null_count:
-            self.write(first, pa.array(scattered([chunk.to_numpy() for chunk in ids.chunks], place)))
-        else:
-            self.write(first, ids.combine_chunks().take(pa.array(scattered([np.arange(place.size)], place))))
-
-    def read(self, ticks: Ints) -> Any:
-        """Return the ids of rows."""
-        return self.kept.read(ticks, ticks)
-
-    def tidy(self, fleet: Fleet) -> None:
-        """Give back the ids of rows that are gone, once they are the most."""
-        if self.kept.crowded(fleet.live()):
-            self.kept.keep(fleet.live_ticks())

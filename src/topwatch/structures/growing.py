@@ -4,7 +4,8 @@ NumPy's own ``resize`` writes zeros behind the old end. Here memory comes from t
 written to, and is mapped to a larger place when it grows. Where the system cannot do that, it is copied.
 
 A page that is written to for the first time costs as much as tens of rows that are pushed. Who knows how many will be
-needed next can ask for them ahead, while nothing else is to be done.
+needed next can ask for them ahead, while nothing else is to be done. And what an array that is gone has left is kept
+for the next one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ import numpy as np
 
 _POPULATE = 23  # MADV_POPULATE_WRITE, as <linux/mman.h> has it; an older system says no
 _IDLE = 19  # the least urgent of threads
+SPARE = 1 << 30  # bytes that stay with the process when no array uses them
+
+_spare: list[mmap.mmap] = []
+_turn = threading.Lock()
 
 
 class Growing:
@@ -42,25 +47,34 @@ class Growing:
     array([7, 8])
     """
 
+    _memory: mmap.mmap | None = None
+
     def __init__(self, rest: tuple[int, ...], dtype: Any) -> None:
         self._rest = rest
         self._dtype = np.dtype(dtype)
-        self._memory: mmap.mmap | None = None
 
     def grow(self, rows: int) -> np.ndarray:
         """Return the array with so many rows. No other view of it may be in use any more."""
         size = max(1, rows * self._dtype.itemsize * int(np.prod(self._rest, dtype=np.int64)))
         if self._memory is None:
-            self._memory = _map(size)
+            self._memory = _left(size) or _new(size)
         elif size > len(self._memory):
-            try:
-                self._memory.resize(size)
-            except (BufferError, OSError, SystemError, ValueError):
-                larger = _map(size)
+            larger = _left(size)  # to copy what there is costs less than fresh memory
+            if larger is None:
+                try:
+                    self._memory.resize(size)
+                except (BufferError, OSError, SystemError, ValueError):
+                    larger = _new(size)
+            if larger is not None:
                 larger[: len(self._memory)] = self._memory
-                self._memory = larger
+                self._memory, left = larger, self._memory
+                _leave(left)
         flat = np.frombuffer(self._memory, self._dtype, rows * int(np.prod(self._rest, dtype=np.int64)))
         return flat.reshape(rows, *self._rest)
+
+    def __del__(self) -> None:
+        if self._memory is not None and not sys.is_finalizing():
+            _leave(self._memory)
 
 
 Piece = tuple[int, int]  # address and bytes
@@ -89,7 +103,27 @@ def fetch_pages(pieces: Sequence[Piece]) -> None:
                 advise(ctypes.c_void_p(address), ctypes.c_size_t(size), _POPULATE)
 
 
-def _map(size: int) -> mmap.mmap:
+def _left(size: int) -> mmap.mmap | None:
+    """Return memory that another array has left: the smallest that is large enough, or None."""
+    with _turn:
+        found = min((memory for memory in _spare if len(memory) >= size), key=len, default=None)
+        if found is not None:
+            _spare.remove(found)
+        return found
+
+
+def _leave(memory: mmap.mmap) -> None:
+    """Keep memory that nobody looks at any more for another array, unless there is enough of it."""
+    try:
+        memory.resize(len(memory))  # an error where somebody does
+    except (BufferError, OSError, SystemError, ValueError):
+        return
+    with _turn:
+        if len(memory) + sum(map(len, _spare)) <= SPARE:
+            _spare.append(memory)
+
+
+def _new(size: int) -> mmap.mmap:
     """Ask for memory of this process alone: what is shared has a fixed size, and grows only in name."""
     if hasattr(mmap, "MAP_PRIVATE"):
         return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

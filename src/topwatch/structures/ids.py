@@ -123,9 +123,9 @@ class ArrowIds:
             self._chunks.pop(0)
         self._merge()
 
-    def crowded(self, held: int) -> bool:
-        """Tell whether most ids belong to rows that are gone."""
-        return self._rows > 2 * held + 4096
+    def crowded(self, held: int, others: int = 0) -> bool:
+        """Tell whether most ids, with some that are kept elsewhere, belong to rows that are gone."""
+        return self._rows + others > 2 * held + 4096
 
     def keep(self, ticks: Ints) -> None:
         """Give back all but the rows with these ticks, which are sorted."""

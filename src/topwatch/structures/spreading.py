@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from topwatch.kernels.partition import number_groups, place_groups, scatter
-from topwatch.kernels.scoring import Ints
+from topwatch.kernels.partition import number_groups, place_groups, scatter, scatter_rows
+from topwatch.kernels.scoring import Floats, Ints
 
 
 def scattered(pieces: Sequence[np.ndarray], place: Ints, out: np.ndarray | None = None) -> np.ndarray:
@@ -22,6 +22,25 @@ def scattered(pieces: Sequence[np.ndarray], place: Ints, out: np.ndarray | None 
     for piece in pieces:
         scatter(_words(piece), place, first, out.view(np.int64))
         first += len(piece)
+    return out
+
+
+def rows_at(columns: Floats | Sequence[Sequence[Floats]], place: Ints) -> Floats:
+    """Write the values of rows to their places, those of a row side by side; columns may come in pieces.
+
+    >>> rows_at(np.array([[1.5, 2.5], [3.5, 4.5]]), np.array([1, 0]))
+    array([[2.5, 4.5],
+           [1.5, 3.5]])
+    """
+    pieces = [[column] for column in columns] if isinstance(columns, np.ndarray) else columns
+    out = np.empty((place.size, len(pieces)))
+    first = 0
+    for parts in zip(*pieces, strict=True):
+        plain = [_read_only(part) for part in parts]
+        for column in range(0, len(plain), 4):
+            a, b, c, d = (plain[min(column + more, len(plain) - 1)] for more in range(4))
+            scatter_rows(a, b, c, d, place, first, out, column)
+        first += len(parts[0])
     return out
 
 
@@ -60,6 +79,10 @@ class KeyNumbers:
 
 def _words(values: np.ndarray) -> Ints:
     """Return values of eight bytes as whole numbers that nobody writes to, so that kernels are compiled once."""
-    words: Ints = np.ascontiguousarray(values).view(np.int64)
-    words.flags.writeable = False
-    return words
+    return _read_only(values.view(np.int64) if values.flags.contiguous else np.ascontiguousarray(values).view(np.int64))
+
+
+def _read_only(values: np.ndarray) -> np.ndarray:
+    found = np.ascontiguousarray(values).view()
+    found.flags.writeable = False
+    return found
