@@ -38,7 +38,10 @@ def rows(rng: np.random.Generator, count: int) -> np.ndarray:
 @pytest.mark.parametrize("timed", [False, True])
 @pytest.mark.parametrize("every", [1, 7])
 @pytest.mark.parametrize("number", range(4))
-def test_each_group_is_as_a_monitor_of_its_own(rng: np.random.Generator, timed: bool, every: int, number: int) -> None:
+@pytest.mark.parametrize("away", [False, True])
+def test_each_group_is_as_a_monitor_of_its_own(
+    rng: np.random.Generator, timed: bool, every: int, number: int, away: bool
+) -> None:
     count, groups = int(rng.integers(200, 900)), int(rng.integers(1, 25))
     size, asked, values = int(rng.integers(1, 60)), queries(rng), rows(rng, count)
     group = rng.integers(0, groups, count)
@@ -47,9 +50,10 @@ def test_each_group_is_as_a_monitor_of_its_own(rng: np.random.Generator, timed: 
 
     def new() -> Fleet:
         places = {column: place for place, column in enumerate(COLUMNS)}
-        return Fleet(asked, places, 0 if timed else size, 40 * size * 10**9 if timed else 0, every)
+        return Fleet(asked, places, 0 if timed else size, 40 * size * 10**9 if timed else 0, every, away)
 
     fleet, monitors = new(), {}
+    pushed: list[Any] = []
     row_of: dict[int, int] = {}
     start = 0
     while start < count:
@@ -57,11 +61,14 @@ def test_each_group_is_as_a_monitor_of_its_own(rng: np.random.Generator, timed: 
         tick = fleet.tick + 1
         columns = np.ascontiguousarray(values[:, start:stop])
         cuts = np.sort(rng.integers(0, stop - start + 1, int(rng.integers(0, 3))))
+        pieces = [np.split(column, cuts) for column in columns]
         place, found = fleet.push(
             group[start:stop],
-            [np.split(column, cuts) for column in columns] if cuts.size else columns,
+            pieces if cuts.size else columns,
             time[start:stop] if timed else np.empty(0, np.int64),
+            past=lambda: iter(pushed),
         )
+        pushed.append((group[start:stop], pieces))
         order = start + np.argsort(place)
         assert order.tolist() == (start + np.argsort(group[start:stop], kind="stable")).tolist()
         first = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -82,9 +89,13 @@ def test_each_group_is_as_a_monitor_of_its_own(rng: np.random.Generator, timed: 
             fleet.prepare()
             fleet._check()
         if rng.random() < 0.3:
+            fleet.recall_all(lambda: iter(pushed))
+            fleet._check()
             saved = {name: array.copy() for name, array in fleet.save().items()}
-            fleet = new()
-            fleet.load(saved)
+            pushed.clear()
+            if rng.random() < 0.7:
+                fleet = new()
+                fleet.load(saved)
         start = stop
 
 
@@ -111,6 +122,47 @@ def test_long_blocks_and_any_number_of_columns(rng: np.random.Generator, size: i
             wanted += [(one, *change[:3], change.score) for change in monitor.push(batch)]
         assert [(*line[:4], line[5]) for line in spelled(found, row_of)] == wanted
         fleet._check()
+
+
+def pushes(rng: np.random.Generator, groups: list[np.ndarray], size: int) -> tuple[Fleet, list[int], list[int]]:
+    """Push rows of some groups; return the fleet, and after each push how many pages it has used and has read again."""
+    fleet = Fleet([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, size, 0, 1, away=True)
+    pushed: list[Any] = []
+    used, read = [], [0]
+
+    def past() -> Any:
+        for group, pieces in pushed:
+            read[-1] += group.size
+            yield group, pieces
+
+    for group in groups:
+        values = rng.random((1, group.size))
+        fleet.push(group, values, np.empty(0, np.int64), past=past)
+        pushed.append((group, [[values[0]]]))
+        fleet._check()
+        used.append(int(fleet.pages.free[2]))
+        read.append(0)
+    return fleet, used, read[:-1]
+
+
+def test_rows_are_away_until_their_window_is_full(rng: np.random.Generator) -> None:
+    even = np.repeat(np.arange(5), 10)
+    # Group 0 is full in the fourth push, and all others are half full then.
+    groups = [even, even, even, np.zeros(10, np.int64), np.ones(5, np.int64), np.full(5, 2), np.full(1, 2)]
+    fleet, used, read = pushes(rng, groups, 35)
+    assert used[:3] == [0, 0, 0]
+    assert read == [0, 0, 0, 150, 0, 0, 0]
+    assert fleet.pages.away[:5].tolist() == [0, 0, 0, 0, 0]
+    assert fleet.live() == 35 + 35 + 35 + 30 + 30
+    fleet, used, read = pushes(rng, [even, np.zeros(30, np.int64), np.full(26, 1), np.full(20, 2)], 35)
+    assert read == [0, 50, 80, 0]
+    assert fleet.pages.away[:5].tolist() == [0, 0, 1, 1, 1]
+
+
+def test_rows_are_kept_where_windows_fill_all_the_time(rng: np.random.Generator) -> None:
+    _, _, read = pushes(rng, [np.repeat([turn, turn + 1], 6) for turn in range(60)], 10)
+    assert sum(read) <= 2 * 60 * 12
+    assert sum(read[30:]) == 0
 
 
 @pytest.mark.parametrize("whole", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -48,7 +49,7 @@ SPEC = Spec(
 @pytest.mark.parametrize("nulls", [False, True])
 def test_a_fleet_says_what_monitors_say(rng: np.random.Generator, nulls: bool) -> None:
     fleet, monitors = FleetGroups(SPEC), MonitorGroups(dataclasses.replace(SPEC, algorithm="brute"))
-    start = 0
+    start, taken = 0, []
     for batch in range(12):
         count = int(rng.integers(1, 200))
         keys = rng.choice(np.array([-(2**63), 2**63 - 1, -1, 0, 1, *range(5, 5 + 3 * batch)]), count)
@@ -59,11 +60,32 @@ def test_a_fleet_says_what_monitors_say(rng: np.random.Generator, nulls: bool) -
         table = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
         start += count
         if rng.random() < 0.3:
-            saved = fleet.save()
-            fleet = FleetGroups(SPEC)
+            saved = fleet.save(partial(iter, taken))
+            fleet, taken = FleetGroups(SPEC), []
             fleet.load(saved)
-        found = [sorted(map(str, groups.take(table)[0].to_pylist())) for groups in (fleet, monitors)]
+        before = partial(iter, taken)
+        found = [sorted(map(str, groups.take(table, before)[0].to_pylist())) for groups in (fleet, monitors)]
+        taken.append(table)
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", [FleetGroups, MonitorGroups])
+def test_a_group_that_is_no_number_is_one_group(kind: type[FleetGroups] | type[MonitorGroups]) -> None:
+    """Also where a micro-batch brings a new group, and after a restart."""
+    spec = dataclasses.replace(SPEC, schema=RESULT.set(0, pa.field("g", pa.float64())))
+    groups, at = kind(spec), {"nan": 0, "0.0": 0}
+    for turn in range(4):
+        g = [np.nan, -0.0, float(turn + 1), np.nan, 0.0]
+        ids = np.arange(5 * turn, 5 * turn + 5)
+        table = pa.table({"g": pa.array(g, from_pandas=False), "id": ids, "x": 100.0 + ids})
+        found = groups.take(table, partial(iter, []))[0].to_pylist()
+        for name in at:
+            mine = [line["at"] for line in found if str(abs(line["g"])) == name and line["op"] == "enter"]
+            assert sorted(set(mine)) == [at[name] + 1, at[name] + 2]
+            at[name] += 2
+        saved = groups.save(partial(iter, [table]))
+        groups = kind(spec)
+        groups.load(saved)
 
 
 def test_many_keys(rng: np.random.Generator) -> None:

@@ -1,7 +1,8 @@
 """The windows of many groups, in pages that all of them share.
 
 A group's rows lie in a chain of pages, oldest first. Pages are small, so that a million groups of a few rows are cheap,
-and none ever moves: a window grows by a page at its end and gives one back at its beginning. O(1) per row.
+and none ever moves: a window grows by a page at its end and gives one back at its beginning. O(1) per row. Groups that
+are *away* have no pages: their rows are only counted, and lie where they came from.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Pages(NamedTuple):
     fill: Ints  # rows in the last page
     held: Ints  # rows held
     end: Ints  # rows that came so far: the ordinal of the newest
+    away: Ints  # 1: its rows are held elsewhere, in no page
     after: Ints  # the page behind a page, of its group or among the free ones
     values: Floats  # (pages, columns, PAGE)
     tick: Ints  # (pages, PAGE): number of the row among those of all groups
@@ -62,8 +64,10 @@ def append_all(pages: Pages, arrivals: Arrivals, ticks: Ints) -> None:
 
 @inlined
 def append(pages: Pages, arrivals: Arrivals, i: int, ticks: Ints) -> None:
-    """Write the rows of the i-th group of some arrivals behind its others."""
+    """Write the rows of the i-th group of some arrivals behind its others, unless these are away."""
     g = arrivals.group[i]
+    if pages.away[g] == 1:
+        return
     start = arrivals.start[i]
     stop = arrivals.start[i + 1]
     row = start

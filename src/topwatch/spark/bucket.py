@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +15,8 @@ from topwatch.spark.ordering import merged, order_keys, sort
 from topwatch.spark.packing import pack_all, unpack_all
 from topwatch.spark.spec import Spec
 from topwatch.spark.status import Status
+
+Slices = Callable[[], Iterator[list[pa.Table]]]
 
 
 class Bucket:
@@ -37,7 +41,9 @@ class Bucket:
         """Count on from so many rows that are not taken in again."""
         self._offset = self.rows = rows
 
-    def take(self, slices: list[pa.Table], watermark: int | None, leave: int = 0) -> tuple[pa.Table, pa.Table]:
+    def take(
+        self, slices: list[pa.Table], watermark: int | None, before: Slices = lambda: iter(()), leave: int = 0
+    ) -> tuple[pa.Table, pa.Table]:
         """Take in the slices of a micro-batch; return what is emitted, and the rows that came too late.
 
         Parameters
@@ -46,6 +52,8 @@ class Bucket:
             Each in order.
         watermark : int or None
             Milliseconds. Rows before it are complete; None when rows do not wait.
+        before : function
+            Returns the slices of the micro-batches before, since the bucket was new or loaded.
         leave : int
             How many of the first rows to leave out.
         """
@@ -57,7 +65,7 @@ class Bucket:
         found = pa.table({})
         if table is not None and table.num_rows:
             self.rows += table.num_rows
-            found, too_late = self._groups.take(table)
+            found, too_late = self._groups.take(table, partial(self._taken, before))
             late.append(too_late)
             if self._offset and found.num_rows:
                 place = found.schema.get_field_index("at")
@@ -65,6 +73,13 @@ class Bucket:
         refused = [refuse(part, "too late", self._spec) for part in late if part is not None and part.num_rows]
         self.late += sum(part.num_rows for part in refused)
         return found, pa.concat_tables(refused) if refused else pa.table({})
+
+    def _taken(self, before: Slices) -> Iterator[pa.Table]:
+        """Yield what was taken in before; rows that wait for a watermark are nobody's past."""
+        for slices in before():
+            table = merged(slices, self._spec) if slices else None
+            if table is not None and table.num_rows:
+                yield table
 
     def prepare(self) -> None:
         """Do what can be done for the next micro-batch before it comes."""
@@ -108,13 +123,13 @@ class Bucket:
         self._waiting = everything.filter(pc.invert(ready)).combine_chunks()
         return sort(everything.filter(ready), order_keys(self._spec)), late
 
-    def save(self) -> bytes:
+    def save(self, before: Slices = lambda: iter(())) -> bytes:
         """Return the state as bytes: the rows that wait, counters, groups."""
         waiting = self._waiting if self._waiting is not None else pa.table({})
         counts = pa.table(
             {"passed": [self._passed], "offset": [self._offset], "late": [self.late], "rows": [self.rows]}
         )
-        return pack_all([waiting, counts, *self._groups.save()])
+        return pack_all([waiting, counts, *self._groups.save(partial(self._taken, before))])
 
     @classmethod
     def load(cls, spec: Spec, blob: Any) -> Bucket:

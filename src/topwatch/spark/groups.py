@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topwatch.changes import Changes, join
+from topwatch.kernels.scoring import Floats, Ints
 from topwatch.monitor import Monitor
 from topwatch.queries import Nearest, TopK
 from topwatch.spark.emitting import Emitter, Key
@@ -17,20 +20,23 @@ from topwatch.spark.spec import Spec
 from topwatch.spark.status import Answer
 from topwatch.structures.fleet import Fleet
 from topwatch.structures.fleet_ids import FleetIds
+from topwatch.structures.recalling import Push
 from topwatch.structures.spreading import KeyNumbers
 from topwatch.windows import LastRows, LastTime
 
 FEW = 3  # groups whose answers people look at
 SHOWN = 100  # rows of an answer
 LARGE = 1 << 14  # rows for which a push of their own costs less than to copy them
+_NEVER = np.iinfo(np.int64).min
 
 Found = tuple[pa.Table, pa.Table | None]
+Before = Callable[[], Iterator[pa.Table]]  # what was taken in before, since the groups were new or loaded
 
 
 class Groups(Protocol):
     """Takes rows in order and says what changed; rows whose time lies before that of rows taken already are late."""
 
-    def take(self, table: pa.Table) -> Found:
+    def take(self, table: pa.Table, before: Before) -> Found:
         """Return what is emitted, and the late rows."""
 
     def prepare(self) -> None:
@@ -45,7 +51,7 @@ class Groups(Protocol):
     def answers(self) -> list[Answer]:
         """Return the answers of a few groups, those first that changed last, for people to look at."""
 
-    def save(self) -> list[pa.Table]:
+    def save(self, before: Before) -> list[pa.Table]:
         """Return the state."""
 
     def load(self, saved: list[pa.Table]) -> None:
@@ -77,7 +83,7 @@ class MonitorGroups:
         self._monitors: dict[Key, Monitor] = {}
         self._changed: list[Key] = []
 
-    def take(self, table: pa.Table) -> Found:
+    def take(self, table: pa.Table, before: Before) -> Found:
         """Return what is emitted, and the late rows."""
         found, late = [], []
         names = [str(query.name) for query in self._spec.queries]
@@ -122,7 +128,7 @@ class MonitorGroups:
             for query in self._spec.queries
         ]
 
-    def save(self) -> list[pa.Table]:
+    def save(self, before: Before) -> list[pa.Table]:
         """Return the state: groups and snapshots."""
         snapshots = pa.array([monitor.snapshot() for monitor in self._monitors.values()], pa.large_binary())
         return [_keys(list(self._monitors), self._spec), pa.table({"monitor": snapshots})]
@@ -151,46 +157,68 @@ class FleetGroups:
         self._numbers: dict[Key, int] = {}
         self._table = _keys([], spec)
         self._whole: KeyNumbers | None = None
-        self._now = np.empty(0, np.int64)
+        self._now = self._began = np.empty(0, np.int64)  # the latest time of each group, and when it was loaded
         window = spec.window
         rows = window.rows if isinstance(window, LastRows) else 0
         span = window.nanoseconds if isinstance(window, LastTime) else 0
         assert isinstance(spec.every, int)
         places = {column: place for place, column in enumerate(spec.columns)}
         self._changed: list[int] = []
-        self._fleet = Fleet(spec.queries, places, rows, span, spec.every)
+        # What waits for the watermark is not taken in as it came.
+        self._fleet = Fleet(spec.queries, places, rows, span, spec.every, away=not spec.watermark)
         self._ids = FleetIds()
 
-    def take(self, table: pa.Table) -> Found:
+    def take(self, table: pa.Table, before: Before) -> Found:
         """Return what is emitted, and the late rows."""
+        past = partial(self._past, before)
+        self._ids.tidy(self._fleet, past)
         group = self._number(table)
-        times = np.empty(0, np.int64)
-        late = None
-        if self._spec.time is not None:
-            times = pc.cast(pc.cast(table.column(self._spec.time), pa.timestamp("ns")), pa.int64()).to_numpy()
-            behind = times < self._now[group]
-            if behind.any():
-                late, table = table.filter(pa.array(behind)), table.filter(pa.array(~behind))
-                group, times = group[~behind], times[~behind]
-            np.maximum.at(self._now, group, times)
-        # In the pieces in which they lie in memory: they are copied once, to where the rows of their group are. Numbers
-        # that are an id, a group or a time as well come as they are.
-        columns = [
-            [chunk.to_numpy(zero_copy_only=False).astype(np.float64, copy=False) for chunk in table.column(name).chunks]
-            for name in self._spec.columns
-        ]
+        table, group, times, late = self._in_time(table, group, self._now)
         timed = isinstance(self._spec.window, LastTime)
         first = self._fleet.tick + 1
-        place, found = self._fleet.push(group, columns, times if timed else np.empty(0, np.int64))
+        place, found = self._fleet.push(
+            group, self._values(table), times if timed else np.empty(0, np.int64), past=past
+        )
         self._ids.write_in_order(first, table.column(self._spec.id), place)
         names = [str(query.name) for query in self._spec.queries]
         ids = self._ids.read(found.tick) if found.at.size else None
-        self._ids.tidy(self._fleet)
         if ids is None:
             return pa.table({}), late
         self._changed = list(dict.fromkeys(found.group[:SHOWN].tolist()))[:FEW]
         changes = Changes(names, found.at, found.query, found.op, ids, found.score, found.tick)
         return self._emitter.emit_all(self._table, found.group, changes), late
+
+    def _in_time(self, table: pa.Table, group: Ints, now: Ints) -> tuple[pa.Table, Ints, Ints, pa.Table | None]:
+        """Return rows, their groups and times, without those that are late; ``now`` is brought up to date."""
+        if self._spec.time is None:
+            return table, group, np.empty(0, np.int64), None
+        late = None
+        times = pc.cast(pc.cast(table.column(self._spec.time), pa.timestamp("ns")), pa.int64()).to_numpy()
+        behind = times < now[group]
+        if behind.any():
+            late, table = table.filter(pa.array(behind)), table.filter(pa.array(~behind))
+            group, times = group[~behind], times[~behind]
+        np.maximum.at(now, group, times)
+        return table, group, times, late
+
+    def _values(self, table: pa.Table) -> list[list[Floats]]:
+        """Return the columns that queries read, in the pieces in which they lie in memory.
+
+        They are copied once, to where the rows of their group are. Numbers that are an id, a group or a time as well
+        come as they are.
+        """
+        return [
+            [chunk.to_numpy(zero_copy_only=False).astype(np.float64, copy=False) for chunk in table.column(name).chunks]
+            for name in self._spec.columns
+        ]
+
+    def _past(self, before: Before) -> Iterator[Push]:
+        """Yield what was pushed before, as it was."""
+        now = np.full(self._now.size, _NEVER)
+        now[: self._began.size] = self._began
+        for table in before():
+            kept, group, _, _ = self._in_time(table, self._number(table), now)
+            yield group, self._values(kept)
 
     def _number(self, table: pa.Table) -> np.ndarray:
         """Return the number of each row's group; new groups get the next ones."""
@@ -215,7 +243,7 @@ class FleetGroups:
             numbers[code] = self._numbers[key]
         if new:
             self._table = pa.concat_tables([self._table, _keys(new, self._spec)]).combine_chunks()
-            self._now = np.append(self._now, np.full(len(new), np.iinfo(np.int64).min))
+            self._now = np.append(self._now, np.full(len(new), _NEVER))
             self._learn()
         found: np.ndarray = numbers[codes]
         return found
@@ -253,10 +281,12 @@ class FleetGroups:
             found.append(Answer(key, str(self._spec.queries[place].name), rows))
         return found
 
-    def save(self) -> list[pa.Table]:
+    def save(self, before: Before) -> list[pa.Table]:
         """Return the state: groups, their arrays, the ids of live rows."""
+        self._fleet.recall_all(partial(self._past, before))
         ticks = self._fleet.live_ticks()
         held = {"tick": ticks, "id": self._ids.read(ticks)} if ticks.size else {"tick": ticks}
+        self._began = self._now.copy()
         arrays = save_arrays(self._fleet.save())
         return [self._table.append_column("_now", pa.array(self._now)), arrays, pa.table(held)]
 
@@ -264,6 +294,7 @@ class FleetGroups:
         """Undo :meth:`save`."""
         keys, arrays, held = saved
         self._now = keys.column("_now").to_numpy().copy()
+        self._began = self._now.copy()
         self._table = keys.drop_columns(["_now"])
         self._numbers = {key: number for number, key in enumerate(_names(self._table))}
         self._learn()

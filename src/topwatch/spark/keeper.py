@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from topwatch.errors import DataError
-from topwatch.spark.bucket import Bucket
+from topwatch.spark.bucket import Bucket, Slices
 from topwatch.spark.bulk import BAD
 from topwatch.spark.homes import Home
 from topwatch.spark.manifest import OTHERS, Manifest, Turn
@@ -148,13 +148,15 @@ class Keeper:
                 parts.append(self._home.put(task.batch, pa.py_buffer(line["data"]), int(line["rows"])))
             else:
                 parts.append(_part(line))
-        found, late = bucket.take(self._read(parts, recent=True), task.watermark)
+        found, late = bucket.take(self._read(parts, recent=True), task.watermark, self._before(manifest.log))
         manifest.log.append(Turn(parts, task.watermark))
         enough, few = self._spec.replayable, len(manifest.log) <= MANY
         if enough and few and manifest.rows >= enough:
             manifest.trim(enough, bucket.rows, task.batch)
         elif not few or (not enough and manifest.rows > max(LEAST_REPLAY, REPLAY * bucket.live())):
-            manifest.rebase(self._home.put(task.batch, pa.py_buffer(bucket.save())), task.batch)
+            manifest.rebase(
+                self._home.put(task.batch, pa.py_buffer(bucket.save(self._before(manifest.log)))), task.batch
+            )
         return found, late, bucket
 
     def _rebuilt(self, manifest: Manifest) -> Bucket:
@@ -165,11 +167,15 @@ class Keeper:
             # Judgements fall on the same rows as before only from a multiple of their distance on.
             over = -manifest.skipped % self._spec.every
             bucket.begin(manifest.skipped + over)
-        for turn in manifest.log:
+        for place, turn in enumerate(manifest.log):
             leave = min(over, turn.rows)
             over -= leave
-            bucket.take(self._read(turn.parts), turn.watermark, leave)
+            bucket.take(self._read(turn.parts), turn.watermark, self._before(manifest.log[:place]), leave)
         return bucket
+
+    def _before(self, turns: list[Turn]) -> Slices:
+        """Return what reads micro-batches again."""
+        return lambda: (self._read(turn.parts) for turn in turns)
 
     def _taken_out(self, manifest: Manifest) -> Bucket | PrunedBucket | None:
         """Return the warm bucket if it is of the version that the store has. Nobody else finds it meanwhile."""

@@ -2,6 +2,9 @@
 
 Every group has its own window, runs and answers, in pools that all groups share. Runs are those of ``reserve`` with
 little slack, since a window of some hundred rows is scanned in no time. Memory: O(rows + groups * queries * k).
+
+A window that is not full has no use for its rows: none expires, so that runs only grow. Where whoever pushes can give
+rows again, those of such windows are *away*, counted and not kept (:mod:`topwatch.structures.recalling`).
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from topwatch.kernels.runs import FAR, Runs
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import Query
 from topwatch.structures.growing import Growing, fetch_pages, piece_of, stand_back
+from topwatch.structures.recalling import Past, Recalling, no_past
 from topwatch.structures.spreading import rows_at, scattered
 from topwatch.structures.table import QueryTable
 
@@ -56,10 +60,18 @@ class Fleet:
         That span, in nanoseconds.
     every : int
         A group is judged after every so many of its rows.
+    away : bool
+        Rows of windows of a number of rows are not kept until their window is full: pushes come with their past.
     """
 
     def __init__(
-        self, queries: Sequence[Query], column_of: Mapping[str, int], rows: int, span: int, every: int
+        self,
+        queries: Sequence[Query],
+        column_of: Mapping[str, int],
+        rows: int,
+        span: int,
+        every: int,
+        away: bool = False,
     ) -> None:
         self.table = QueryTable()
         for query in queries:
@@ -74,6 +86,7 @@ class Fleet:
         self._limit = self._room = np.where(k > 0, k + 10 + k // 2, 0)
         self.groups = 0
         self.tick = 0
+        self._recalling = Recalling(rows, away and rows > 0)
         self._needed = 0  # pages that the last push took
         self._unwritten: Arrivals | None = None  # rows that have been counted and are in no page yet
         self._thread: threading.Thread | None = None  # it alone looks at the pages while it runs
@@ -90,7 +103,9 @@ class Fleet:
         self._rows = Rows(np.empty((0, 0)), _NONE, _NONE, _NONE, True, -1)
         self._log = Log(np.empty((1024, 4), np.int64), np.empty(1024), np.zeros(1, np.int64))
 
-    def push(self, group: Ints, columns: Columns, time: Ints, at: Ints = _NONE) -> tuple[Ints, Reported]:
+    def push(
+        self, group: Ints, columns: Columns, time: Ints, at: Ints = _NONE, past: Past = no_past
+    ) -> tuple[Ints, Reported]:
         """Take in rows, each of a group; return which of the next ticks each has got, from 0 on, and what changed.
 
         Parameters
@@ -104,13 +119,16 @@ class Fleet:
         at : array of int
             For rows of a single group: after which of them the group is judged, and what the judgements are called;
             -1: not after this one.
+        past : function
+            Returns what was pushed before, for rows that are away.
         """
         self._settle()
         self._admit(int(group.max()) + 1 if group.size else 0)
         place, found, start = by_group(group, self.groups)
+        counts = np.diff(start)
+        self.recall(self._recalling.due(self.pages, found, counts, self.tick), past)
         rows = rows_at(columns, place)
         time = scattered([time], place) if time.size else time
-        counts = np.diff(start)
         self._make_room(found, counts)
         grows = self._span.rows > 0 and bool(np.all(self.pages.held[found] + counts <= self._span.rows))
         arrivals = Arrivals(found, start, rows, self.tick + 1, time, at, grows)
@@ -148,8 +166,19 @@ class Fleet:
             append_all(self.pages, self._unwritten, _NONE)
             self._unwritten = None
 
+    def recall(self, groups: Ints, past: Past) -> None:
+        """Have the rows of some groups that are away, from all pushes since the fleet was new or loaded."""
+        self._settle()
+        for found, start, rows, ticks in self._recalling.rows(self.pages.away, self.pages.held, groups, past):
+            self._make_room(found, np.diff(start))
+            append_all(self.pages, Arrivals(found, start, rows, 0, _NONE, _NONE, False), ticks)
+
+    def recall_all(self, past: Past) -> None:
+        """Have the rows of all groups."""
+        self.recall(np.flatnonzero(self.pages.away[: self.groups]), past)
+
     def live(self) -> int:
-        """How many rows the windows hold."""
+        """How many rows the windows hold, here or elsewhere."""
         self._wait()
         return int(self.pages.held[: self.groups].sum())
 
@@ -183,8 +212,9 @@ class Fleet:
         return int(sum(array.nbytes for array in arrays))
 
     def gathered(self) -> tuple[Floats, Ints, Ints]:
-        """Return all rows held, group by group: columns, ticks, times."""
+        """Return all rows held, group by group: columns, ticks, times. None may be away."""
         self._settle()
+        assert not np.any(self.pages.held[: self.groups] * self.pages.away[: self.groups]), "rows are away"
         n = self.live()
         columns, ticks = np.empty((self._columns, n)), np.empty(n, np.int64)
         times = np.empty(0 if self._span.rows else n, np.int64)
@@ -203,6 +233,10 @@ class Fleet:
                 page = int(p.after[page])
             assert not chain or chain[-1] == p.last[g]
             held = PAGE * (len(chain) - 1) + p.fill[g] - p.gone[g] if chain else 0
+            if p.away[g]:
+                assert not chain
+                held = p.held[g]
+                assert held <= self._span.rows
             assert held == p.held[g] <= p.end[g]
             assert not self._span.rows or self._span.every > 1 or held <= self._span.rows
             seen += chain
@@ -211,7 +245,8 @@ class Fleet:
             seen.append(page)
             page = int(p.after[page])
         assert sorted(seen) == list(range(p.free[2])), "a page is lost, or in two chains"
-        assert np.all(np.diff(self.live_ticks()) > 0)
+        if not p.away[: self.groups].any():
+            assert np.all(np.diff(self.live_ticks()) > 0)
 
     # ---- room
 
@@ -220,7 +255,7 @@ class Fleet:
         had = self.pages.first.size
         if groups > had:
             size = max(groups, 2 * had, 64)
-            for array, fill in zip(self.pages[:6], (-1, -1, 0, 0, 0, 0), strict=True):
+            for array, fill in zip(self.pages[:7], (-1, -1, 0, 0, 0, 0, int(self._recalling.away)), strict=True):
                 array.resize(size, refcheck=False)
                 array[had:] = fill
             runs, answers = self._new_runs(size)
@@ -232,6 +267,7 @@ class Fleet:
     def _make_room(self, group: Ints, count: Ints) -> None:
         """Let there be free pages for more rows of some groups."""
         p = self.pages
+        count = np.where(p.away[group] == 1, 0, count)
         inside = np.where(p.last[group] >= 0, PAGE - p.fill[group], 0)
         self._needed = int((-(np.minimum(0, inside - count) // PAGE)).sum())
         pages = int(p.free[2] - p.free[1]) + self._needed
@@ -242,7 +278,7 @@ class Fleet:
         """Let there be so many pages."""
         has = self.pages.after.size
         if pages > has:
-            few = self.pages[:6], self.pages.free
+            few = self.pages[:7], self.pages.free
             self.pages = self._no_pages()
             size = max(pages, has + has // 4 + 64)
             grown = {name: pool.grow(size) for name, pool in self._pools.items()}
@@ -268,9 +304,9 @@ class Fleet:
         others()
 
     def _no_pages(self) -> Pages:
-        first, last, gone, fill, held, end, after = (np.empty(0, np.int64) for _ in range(7))
+        first, last, gone, fill, held, end, away, after = (np.empty(0, np.int64) for _ in range(8))
         values, tick = np.empty((0, self._columns, PAGE)), np.empty((0, PAGE), np.int64)
-        return Pages(first, last, gone, fill, held, end, after, values, tick, _NO_TIMES, free=np.array([-1, 0, 0]))
+        return Pages(first, last, gone, fill, held, end, away, after, values, tick, _NO_TIMES, np.array([-1, 0, 0]))
 
     def _new_runs(self, groups: int) -> tuple[Runs, Answers]:
         places = np.where(self._room > 0, self._room + 1, 0)
@@ -314,8 +350,9 @@ class Fleet:
     # ---- saved
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return the state as arrays: rows group by group, and what was last reported."""
+        """Return the state as arrays: rows group by group, and what was last reported. The past begins here."""
         columns, ticks, times = self.gathered()
+        self._recalling.begun = self.tick
         g = self.groups
         kept = g * int(self.table.arrays.k.sum())
         return {
@@ -335,8 +372,9 @@ class Fleet:
         """Undo :meth:`save`, in a fleet that is new; runs are filled from the rows."""
         count, end = saved["count"], saved["end"]
         self._admit(count.size)
-        self.tick = int(saved["tick"][0])
+        self.tick = self._recalling.begun = int(saved["tick"][0])
         busy = np.flatnonzero(count)
+        self.pages.away[busy] = 0
         start = np.concatenate([[0], np.cumsum(count[busy])])
         self._make_room(busy, count[busy])
         rows = np.ascontiguousarray(saved["columns"].T)

@@ -14,6 +14,7 @@ from topwatch.kernels.partition import pick
 from topwatch.kernels.scoring import Ints
 from topwatch.structures.growing import Growing, fetch_pages, piece_of
 from topwatch.structures.ids import ArrowIds, Values
+from topwatch.structures.recalling import Past, no_past
 from topwatch.structures.spreading import scattered
 
 if TYPE_CHECKING:
@@ -67,9 +68,10 @@ class FleetIds:
             numbers[old] = self._kept.read(ticks[old], ticks[old]).to_numpy()
         return pa.array(numbers)
 
-    def tidy(self, fleet: Fleet) -> None:
+    def tidy(self, fleet: Fleet, past: Past = no_past) -> None:
         """Give back the ids of rows that are gone, once they are the most."""
         if self._kept.crowded(fleet.live(), self._count):
+            fleet.recall_all(past)
             self.keep(fleet.live_ticks())
 
     def keep(self, ticks: Ints) -> None:
