@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Protocol
@@ -320,7 +321,7 @@ def _coded(table: pa.Table, by: tuple[str, ...]) -> tuple[np.ndarray, list[Key]]
     keys: list[Key] = []
     for name in by:
         encoded = _encoded(table.column(name))
-        values, mine = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+        values, mine = _named(encoded.dictionary), encoded.indices.to_numpy().astype(np.int64)
         if codes is None:
             codes, keys = mine, [(value,) for value in values]
         else:
@@ -332,7 +333,10 @@ def _coded(table: pa.Table, by: tuple[str, ...]) -> tuple[np.ndarray, list[Key]]
 
 
 def _encoded(values: Any) -> pa.DictionaryArray:
-    """Number the distinct values in the order they come, null as one of them."""
+    """Number the distinct values in the order they come, null and NaN as one of them each."""
+    if pa.types.is_floating(values.type):
+        zero, nan = pa.scalar(0.0, values.type), pa.scalar(math.nan, values.type)
+        values = pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))  # no -0.0, and one of all NaN
     found = values.dictionary_encode(null_encoding="encode")
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
@@ -366,4 +370,9 @@ def _names(keys: pa.Table) -> list[Key]:
     """Undo :func:`_keys`."""
     if not keys.num_columns:
         return [()]
-    return list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
+    return list(zip(*(_named(column) for column in keys.columns), strict=True))
+
+
+def _named(values: Any) -> list[Any]:
+    """Return the values of a column. NaN is always the same object, so that a key with it is equal to itself."""
+    return [math.nan if value != value else value for value in values.to_pylist()]

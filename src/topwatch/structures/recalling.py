@@ -70,7 +70,8 @@ class Recalling:
         chosen = np.zeros(away.size, np.bool_)
         chosen[groups] = away[groups] == 1
         away[chosen] = 0
-        if not held[chosen].any():
+        missing = int(held[chosen].sum())
+        if missing == 0:
             return
         first = self.begun + 1
         for group, columns in past():
@@ -81,4 +82,7 @@ class Recalling:
                 group, ticks = group[mine], ticks[mine]
                 columns = [[np.concatenate(pieces)[mine]] for pieces in columns]
             place, found, start = by_group(group, chosen.size)
+            missing -= group.size
             yield found, start, rows_at(columns, place), scattered([ticks], place)
+        if missing:
+            raise RuntimeError(f"{missing} rows of windows that are needed again were not among those given again")
