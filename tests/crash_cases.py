@@ -65,6 +65,7 @@ CASES: dict[str, Case] = {
     "all-sma-long-1": _case(False, "sma", 5000, 1),
     "by-auto-short-50": _case(True, "auto", 60, 50),
     "by-auto-long-1": _case(True, "auto", 700, 1),
+    "by-auto-filling-1": _case(True, "auto", 3000, 1),  # windows are full after a dozen micro-batches
     "by-sma-short-1": _case(True, "sma", 60, 1),
     "by-sma-long-50": _case(True, "sma", 700, 50),
     # So many rows that the state becomes a snapshot and its old segments go.
