@@ -69,6 +69,34 @@ def test_a_fleet_says_what_monitors_say(rng: np.random.Generator, nulls: bool) -
         assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("size", [6, 40, 150])
+def test_rows_that_are_read_again_are_late_again(rng: np.random.Generator, size: int) -> None:
+    """Windows fill over several micro-batches, each of which begins before the end of the one before it."""
+    spec = dataclasses.replace(SPEC, window=tw.last(size), time="t", stamped=True)
+    fleet, monitors = FleetGroups(spec), MonitorGroups(dataclasses.replace(spec, algorithm="brute"))
+    taken: list[pa.Table] = []
+    dropped, now = 0, 0
+    for batch in range(12):
+        count = int(rng.integers(1, 200))
+        times = np.sort(rng.integers(max(0, now - 40), now + 60, count))
+        now = int(times[-1])
+        ids = np.arange(1000 * batch, 1000 * batch + count)
+        keys = np.minimum(rng.integers(0, 6 + batch, count), rng.integers(0, 6 + batch, count))
+        table = pa.table({"g": keys, "id": ids, "x": rng.random(count).round(1), "t": times.astype("datetime64[s]")})
+        if rng.random() < 0.2:
+            saved = fleet.save(partial(iter, taken))
+            fleet, taken = FleetGroups(spec), []
+            fleet.load(saved)
+        before = partial(iter, taken)
+        (found, late), (wanted, too_late) = (groups.take(table, before) for groups in (fleet, monitors))
+        taken.append(table)
+        assert sorted(map(str, found.to_pylist())) == sorted(map(str, wanted.to_pylist()))
+        gone = [sorted(part.column("id").to_pylist()) if part is not None else [] for part in (late, too_late)]
+        assert gone[0] == gone[1]
+        dropped += len(gone[0])
+    assert dropped > 0
+
+
 @pytest.mark.parametrize("kind", [FleetGroups, MonitorGroups])
 def test_a_group_that_is_no_number_is_one_group(kind: type[FleetGroups] | type[MonitorGroups]) -> None:
     """Also where a micro-batch brings a new group, and after a restart."""
