@@ -1,7 +1,7 @@
-"""How kernels are compiled: the options, the cache and the notice stand here and nowhere else.
+"""How kernels are compiled: the options and the notice stand here and nowhere else.
 
 Numba's own cache looks at the file of a function, not at the helpers it imports, and runs stale code after an edit
-there. So the cache directory is named after a hash of all sources that hold kernels.
+there. So the cache directory is named after a hash of all sources that hold kernels (:mod:`topwatch.kernels.cache`).
 
 ``fastmath`` is never used: it breaks comparisons with NaN, and fused operations would make scores differ from the
 oracle's in the last bit.
@@ -9,12 +9,8 @@ oracle's in the last bit.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -23,6 +19,8 @@ from llvmlite import ir
 from numba.core import event, types
 from numba.core.cgutils import raw_memmove
 from numba.extending import intrinsic
+
+from topwatch.kernels.cache import KernelCache, kernel_directory
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,39 +36,7 @@ AHEAD = 8  # rows between asking for memory and using it
 
 logger = logging.getLogger("topwatch")
 
-
-def _sources_hash() -> str:
-    package = Path(__file__).resolve().parent.parent
-    digest = hashlib.sha256(f"numba {numba.__version__}".encode())
-    for folder in ("kernels", "structures", "algorithms"):
-        for path in sorted((package / folder).rglob("*.py")):
-            digest.update(path.relative_to(package).as_posix().encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def cache_directory(name: str) -> str | None:
-    """Return a writable directory for what is kept between starts, or None where nothing can be written."""
-    roots = [
-        os.environ.get("TOPWATCH_CACHE_DIR"),
-        os.environ.get("XDG_CACHE_HOME") and os.path.join(os.environ["XDG_CACHE_HOME"], "topwatch"),
-        os.path.join(os.path.expanduser("~"), ".cache", "topwatch"),
-        os.path.join(tempfile.gettempdir(), f"topwatch-cache-{getattr(os, 'getuid', lambda: 0)()}"),
-    ]
-    for root in roots:
-        if not root:
-            continue
-        path = os.path.join(root, name)
-        try:
-            os.makedirs(path, mode=0o700, exist_ok=True)
-            tempfile.TemporaryFile(dir=path).close()
-        except OSError:
-            continue
-        return path
-    return None
-
-
-CACHE_DIRECTORY = cache_directory(f"kernels-{_sources_hash()}") if COMPILED else None
+CACHE_DIRECTORY = kernel_directory() if COMPILED else None
 
 
 def kernel(function: F) -> F:
@@ -96,14 +62,10 @@ def inlined(function: F) -> F:
 def _compile(function: F, **more: bool) -> F:
     if not COMPILED:
         return function
-    # Numba reads the directory when the function is decorated; another library's kernels keep their own.
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = CACHE_DIRECTORY or ""
-    try:
-        compiled = numba.njit(cache=CACHE_DIRECTORY is not None, error_model="numpy", nogil=True, **more)(function)
-    finally:
-        numba.config.CACHE_DIR = before
-    return compiled
+    compiled = numba.njit(error_model="numpy", nogil=True, **more)(function)
+    if CACHE_DIRECTORY is not None:
+        compiled._cache = KernelCache(function, CACHE_DIRECTORY)
+    return cast(F, compiled)
 
 
 class _Notice(event.Listener):  # type: ignore[misc]

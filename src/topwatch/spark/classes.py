@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from glob import escape, glob
 
-from topwatch.kernels.compile import cache_directory
+from topwatch.kernels.cache import cache_directory
 
 MAGIC = bytes.fromhex("a8ab0bf0")  # Java writes it last
 FREE = 1 << 30  # bytes that must be free on the disk; the file has two hundred million

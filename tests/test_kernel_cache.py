@@ -1,0 +1,179 @@
+"""The kernel cache: several processes fill it, entries are damaged or swapped, folders belong to somebody else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sizes import COMPILED
+
+from topwatch.kernels import cache
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="there is no cache with the compiler off")
+
+# Numba makes sort and argsort of one function, with other code under the same name.
+KERNELS = """
+import numpy as np
+from topwatch.kernels.compile import kernel
+
+@kernel
+def by_value(x):
+    y = x.copy()
+    y.sort()
+    return y
+
+@kernel
+def by_rank(x):
+    y = x.copy()
+    return np.argsort(y)
+
+@kernel
+def doubled(x):
+    return x + x
+
+@kernel
+def tripled(x):
+    return x + x + x
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A module with kernels, and a cache beside it that is empty."""
+    (tmp_path / "kernels_of_test.py").write_text(KERNELS)
+    (tmp_path / "cache").mkdir(mode=0o700)
+    return tmp_path
+
+
+def run(folder: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process of its own, with the module of kernels at hand."""
+    code = f"import numpy as np, os\nimport kernels_of_test as k\nx = np.arange(100)[::-1] + 1000\n{code}"
+    paths = [str(folder), *filter(None, sys.path)]
+    given = {"TOPWATCH_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": os.pathsep.join(paths), **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=dict(os.environ, **given), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def entries(folder: Path, name: str = "") -> list[Path]:
+    return sorted((folder / "cache").glob(f"kernels-*/kernels_of_test.{name}*{cache.ENDING}"))
+
+
+USE_BOTH = "print(k.by_value(x)[:2].tolist(), k.by_rank(x)[:2].tolist())"
+
+
+def test_code_of_two_processes_is_not_mixed_up(folder: Path) -> None:
+    """With Numba's own cache the third process takes the sort for the argsort."""
+    run(folder, "k.by_value(x)")
+    run(folder, "k.by_rank(x)")
+    assert len(entries(folder)) == 2
+    assert run(folder, USE_BOTH).stdout == "[1000, 1001] [99, 98]\n"
+
+
+def test_code_of_forked_processes_is_not_mixed_up(folder: Path) -> None:
+    """As Spark makes its Python workers: copies of a process in which kernels are loaded and not compiled."""
+    run(
+        folder,
+        """
+for use in (k.by_value, k.by_rank):
+    if os.fork() == 0:
+        use(x)
+        os._exit(0)
+    os.wait()
+""",
+    )
+    assert len(entries(folder)) == 2
+    assert run(folder, USE_BOTH).stdout == "[1000, 1001] [99, 98]\n"
+
+
+def test_symbols_name_their_compilation(folder: Path) -> None:
+    """All that the linker may merge by name has a number that no other process gives.
+
+    But for Numba's runtime, and destructors, whose code depends on nothing but the type in their name.
+    """
+    run(folder, "k.by_value(x)")
+    look = f"""
+import re, llvmlite.binding as llvm
+from topwatch.kernels import cache
+module = llvm.parse_bitcode(cache._opened(open({str(entries(folder)[0])!r}, "rb").read())[2][0][2][1])
+own = (llvm.Linkage.internal.value, llvm.Linkage.private.value)
+symbols = [s for s in (*module.functions, *module.global_variables) if not s.is_declaration]
+merged = [s.name for s in symbols if int(s.linkage) not in own and not s.name.startswith(("NRT_", ".dtor."))]
+print(len(merged) > 2, [name for name in merged if not re.search("B[0-9]+v[0-9]{{12,}}", name)])
+"""
+    assert run(folder, look).stdout == "True []\n"
+
+
+def test_a_damaged_entry_is_compiled_again(folder: Path) -> None:
+    use = "print(k.doubled(x)[-1])"
+    run(folder, use)
+    (path,) = entries(folder)
+    data = path.read_bytes()
+    at = len(data) // 2
+    flipped = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+    for harmed in (data[:at], flipped, b"", b"something else" + data):
+        path.write_bytes(harmed)
+        done = run(folder, use)
+        assert done.stdout == "2000\n"
+        assert f"removed {path}" in done.stderr
+        assert path.read_bytes()[: len(cache.MAGIC)] == cache.MAGIC
+    assert "removed" not in run(folder, use).stderr
+
+
+def test_an_entry_in_the_place_of_another_is_not_taken_for_it(folder: Path) -> None:
+    """What Numba's index and data of two processes could become: code of another function or signature."""
+    run(folder, "k.tripled(x)\nk.doubled(x)\nk.doubled(x * 0.5)")
+    whole, halves = entries(folder, "doubled")
+    (other,) = entries(folder, "tripled")
+    whole_data, halves_data = whole.read_bytes(), halves.read_bytes()
+    use = "print(k.doubled(x)[-1], k.doubled(x * 0.5)[-1])"
+    for path, data in ((whole, halves_data), (halves, whole_data), (whole, other.read_bytes())):
+        path.write_bytes(data)
+        assert run(folder, use).stdout == "2000 1000.0\n"
+    assert {whole.read_bytes() == whole_data, halves.read_bytes() == halves_data} == {False}  # they were made again
+
+
+def test_a_source_that_has_changed_is_compiled_again(folder: Path) -> None:
+    run(folder, "k.doubled(x)")
+    (folder / "kernels_of_test.py").write_text(KERNELS.replace("return x + x\n", "return x + x + 1\n"))
+    assert run(folder, "print(k.doubled(x)[-1])").stdout == "2001\n"
+
+
+def test_settings_of_numba_have_entries_of_their_own(folder: Path) -> None:
+    run(folder, "k.doubled(x)")
+    run(folder, "k.doubled(x)", NUMBA_BOUNDSCHECK="1")
+    assert len({path.parent for path in entries(folder)}) == 2
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(folder: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (folder / "cache").chmod(0o777)
+    done = run(folder, "print(k.doubled(x)[-1])", XDG_CACHE_HOME=str(home))
+    assert done.stdout == "2000\n"
+    assert "can be written by other users" in done.stderr
+    assert not entries(folder)
+    assert list((home / "topwatch").rglob(f"*{cache.ENDING}"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_somebody_else_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last resort is a name under the folder for temporary files, which anybody can make first."""
+    monkeypatch.delenv("TOPWATCH_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    taken = tmp_path / f"topwatch-cache-{os.getuid()}"
+    taken.mkdir(mode=0o700)
+    assert cache.cache_directory("kernels") == str(taken / "kernels")
+    os.chown(taken, 12345, 12345)
+    assert cache.cache_directory("kernels") is None
+    assert "belongs to another user" in caplog.text
+    taken.rename(tmp_path / "elsewhere")
+    taken.symlink_to(tmp_path / "elsewhere")
+    assert cache.cache_directory("kernels") is None
