@@ -108,8 +108,8 @@ def test_clusters_are_ten_tight_clouds_of_equal_share() -> None:
     ("arguments", "message"),
     [
         (("antt", 5, 2), "kind: 'antt' is not known; accepted are ind, ant, cor, clustered; did you mean 'ant'?"),
-        (("ind", 5, 0), "dims: ind takes 1 or more columns, got 0"),
-        (("cor", 5, 1), "dims: cor takes 2 or more columns, got 1"),
+        (("ind", 5, 0), "dims: ind takes 1 to 10,000 columns, got 0"),
+        (("cor", 5, 1), "dims: cor takes 2 to 10,000 columns, got 1"),
         (("ant", 5, 21), "dims: ant takes 2 to 20 columns, got 21"),
         (("ind", -1, 2), "rows: accepted is 0 or more, got -1"),
         (("ind", 5, 2, -1), "seed: accepted is 0 or more, got -1"),

@@ -157,6 +157,8 @@ def _check_query(query: Query, window: Window) -> None:
 def check_algorithm(algorithm: str, options: Mapping[str, Any], others: Iterable[str] = ()) -> None:
     """Refuse unknown names and options that neither the algorithm nor ``others`` that may take over have."""
     known = ["auto", *ALGORITHMS]
+    if not isinstance(algorithm, str):
+        raise UnknownAlgorithmError(f"algorithm: expected the name of an algorithm, got {algorithm!r}")
     if algorithm in ELSEWHERE:
         raise UnknownAlgorithmError(
             f"algorithm: {algorithm!r} cannot serve a query of a monitor: {ELSEWHERE[algorithm]}; witness and sampling"

@@ -249,7 +249,9 @@ class FrequentSkyline(Ranking):
         object.__setattr__(self, "share", share)
         many = self.snapshots
         if isinstance(many, bool) or not isinstance(many, numbers.Integral) or not 1 <= many < 2**31:
-            raise QueryError(f"FrequentSkyline: snapshots: expected a whole number of at least 1, got {many!r}")
+            raise QueryError(
+                f"FrequentSkyline: snapshots: expected a whole number from 1 to 2,147,483,647, got {many!r}"
+            )
 
     @property
     def reads(self) -> tuple[str, ...]:

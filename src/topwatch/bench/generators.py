@@ -129,15 +129,17 @@ class Kind(NamedTuple):
     number: int
     shape: Callable[[Generator, Generator, int], Array]
     fewest_dims: int
-    most_dims: int | None
+    most_dims: int
 
+
+MOST_DIMS = 10_000  # more would need gigabytes for one block
 
 # The number takes part in the seed, so that the kinds are independent of each other: never renumber.
 KINDS = {
-    "ind": Kind(0, ind, 1, None),
+    "ind": Kind(0, ind, 1, MOST_DIMS),
     "ant": Kind(1, ant, 2, 20),
-    "cor": Kind(2, cor, 2, None),
-    "clustered": Kind(3, clustered, 1, None),
+    "cor": Kind(2, cor, 2, MOST_DIMS),
+    "clustered": Kind(3, clustered, 1, MOST_DIMS),
 }
 
 
@@ -203,9 +205,8 @@ def _check(kind: str, dims: int, seed: int) -> None:
     if kind not in KINDS:
         raise QueryError(f"kind: {kind!r} is not known; accepted are {', '.join(KINDS)}{nearest_name(kind, KINDS)}")
     fewest, most = KINDS[kind].fewest_dims, KINDS[kind].most_dims
-    if dims < fewest or (most is not None and dims > most):
-        accepted = f"{fewest} or more" if most is None else f"{fewest} to {most}"
-        raise QueryError(f"dims: {kind} takes {accepted} columns, got {dims}")
+    if not fewest <= dims <= most:
+        raise QueryError(f"dims: {kind} takes {fewest} to {most:,} columns, got {dims}")
     _at_least(0, "seed", seed)
 
 
