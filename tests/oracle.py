@@ -83,6 +83,16 @@ def as_time(values: Any) -> np.ndarray:
     return values.astype(np.float64)
 
 
+def _columns(query: Query) -> tuple[str, ...]:
+    """All columns that a query needs."""
+    read = (query.parts.source, query.parts.value) if query.parts else query.score.columns
+    return read + tuple(column for column, _, _ in query.where)
+
+
+def _code(parts: Incomplete) -> Any:
+    return parts.source, parts.sources
+
+
 class Oracle:
     """Takes one operation after the other; each gives its changes."""
 
@@ -114,6 +124,7 @@ class Oracle:
         self._answers: dict[str, list[Placed]] = {}
         self._scores: dict[str, np.ndarray] = {}
         self._words: dict[str, list[Any]] = {}  # columns of words
+        self._coded: list[set[Any]] = []  # for each row, the lists of sources that a query named when it came
         self.parts: dict[str, Parts] = {}  # of incomplete queries
         self._snapshots: dict[str, list[tuple[set[Any], set[Any]]]] = {}  # ids in the window, ids in the skyline
         for query in queries:
@@ -128,11 +139,14 @@ class Oracle:
     def push(self, rows: Rows) -> list[Change]:
         ids = list(rows[self.id_column])
         words = {query.parts.source for query in self.queries.values() if query.parts}
-        apart = {self.id_column, self.time_column, *words}
-        fresh = {name: as_float(values) for name, values in rows.items() if name not in apart}
+        # A column that no standing query needs is not looked at: it has no values in these rows.
+        needed = {column for query in self.queries.values() for column in _columns(query)} - words
+        fresh = {name: as_float(rows[name]) for name in needed}
         fresh |= {name: np.array([np.nan if is_missing(v) else 0.0 for v in rows[name]]) for name in words}
-        for name in words:
-            self._words.setdefault(name, []).extend(rows[name])
+        for name in words | self._words.keys():
+            heard = rows[name] if name in words else [None] * len(ids)
+            self._words.setdefault(name, [None] * len(self.ids)).extend(heard)
+        self._coded += [{_code(query.parts) for query in self.queries.values() if query.parts}] * len(ids)
         times = as_time(rows[self.time_column]) if self.time_column is not None and ids else np.zeros(len(ids))
         if not ids:
             return []
@@ -170,6 +184,8 @@ class Oracle:
         """Judged at once over the window as of the last judgement."""
         assert query.name not in self.queries
         self.queries[query.name] = query
+        for column in _columns(query):
+            self.columns.setdefault(column, np.full(len(self.ids), np.nan))
         self._scores[query.name] = self._ranked(query, self.columns)[0]
         self._answers[query.name] = []
         self._reported[query.name] = set()
@@ -198,15 +214,16 @@ class Oracle:
             head = ordinal - self.window.size + 1
         else:
             head = int(np.argmax(self.times > self.times[row] - self.window.size * self._tick)) + 1
-        ranked = not np.isnan(self._scores[query.name][row])
-        word = self._words[parts.query.source][row]
+        ranked = not np.isnan(self._scores[query.name][row]) and _code(parts.query) in self._coded[row]
+        word = self._words[parts.query.source][row] if parts.query.source in self._words else None
         parts.take(self.ids[row], word, self.columns[parts.query.value][row], ranked, head)
 
     def _remember(self, ids: list[Any], fresh: dict[str, np.ndarray], times: np.ndarray) -> None:
         known = len(self.ids)
         self.ids += ids
         self.times = np.concatenate([self.times, times]) if known else times
-        for name, values in fresh.items():
+        for name in self.columns | fresh.keys():
+            values = fresh.get(name, np.full(len(ids), np.nan))
             self.columns[name] = np.concatenate([self.columns.get(name, np.full(known, np.nan)), values])
         lost = np.zeros(len(ids), dtype=bool)
         for name, query in self.queries.items():
@@ -223,8 +240,7 @@ class Oracle:
         rows = len(next(iter(columns.values())))
         scores = np.zeros(rows) if query.prefer or query.parts else score_rows(query.score, columns)
         lacking = np.zeros(len(scores), dtype=bool)
-        read = (query.parts.source, query.parts.value) if query.parts else query.score.columns
-        for column in read + tuple(column for column, _, _ in query.where):
+        for column in _columns(query):
             lacking |= np.isnan(columns[column])
         out = lacking | np.isnan(scores)
         for column, low, high in query.where:

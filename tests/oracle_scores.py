@@ -68,7 +68,8 @@ def score_rows(score: Score, columns: Mapping[str, np.ndarray]) -> np.ndarray:
 
 def _evaluate(node: ast.expr, columns: Mapping[str, np.ndarray]) -> Any:
     if isinstance(node, ast.Constant):
-        return np.float64(node.value)
+        # One for each row: NumPy takes a shortcut for some single exponents, whose last bit may be another.
+        return np.full(len(next(iter(columns.values()))), np.float64(node.value))
     if isinstance(node, ast.Name):
         return columns[node.id]
     if isinstance(node, ast.UnaryOp):

@@ -249,7 +249,7 @@ class Monitor:
         ids = self._ids(live, rows.seq[live])
         names = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
         answer = self.answer(served.name)
-        mine = np.flatnonzero([name == id for name in names])
+        mine = np.flatnonzero([_same(name, id) for name in names])
         if isinstance(served.query, IncompleteTopK):
             return gathered.explain(id, served, live[mine], answer)
         row = int(mine[-1]) if mine.size else None
@@ -393,3 +393,11 @@ class Monitor:
         self._feed._check()
         for engine in self._engines.values():
             engine._check()
+
+
+def _same(name: Any, id: Any) -> bool:
+    """Compare ids; one of a type that cannot be compared is another one."""
+    try:
+        return bool(name == id)
+    except Exception:  # of the library that the type comes from
+        return False

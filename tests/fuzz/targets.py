@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from fuzz import pipelines_fuzzed
+from fuzz import batches_fuzzed, expressions_fuzzed, monitors, pipelines_fuzzed
 
-TARGETS = {module.TARGET.name: module.TARGET for module in (pipelines_fuzzed,)}
+TARGETS = {
+    module.TARGET.name: module.TARGET for module in (monitors, batches_fuzzed, expressions_fuzzed, pipelines_fuzzed)
+}
