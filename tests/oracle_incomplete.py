@@ -21,6 +21,11 @@ class Incomplete:
     formula: str = ""  # instead of combine, over the names of sources
     most: int | None = None
 
+    @property
+    def named(self) -> str:
+        """The source column as this query reads it: queries that name the same sources share it."""
+        return f"{self.source} of {self.sources}"
+
 
 class Part(NamedTuple):
     id: Any

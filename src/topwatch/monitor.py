@@ -16,7 +16,7 @@ from topwatch.changes import Answer, Changes, Entry, join
 from topwatch.errors import QueryError, nearest_name
 from topwatch.firsts import Firsts
 from topwatch.intake import Intake, count_skipped
-from topwatch.queries import KINDS, IncompleteTopK, Query
+from topwatch.queries import KINDS, IncompleteTopK, Query, snapshots_of
 from topwatch.reasons import Why, explain_row
 from topwatch.roll import Roll, Served, explained
 from topwatch.structures.constants import counted
@@ -204,6 +204,7 @@ class Monitor:
         for column in served.query.columns:
             needy = (other.name for other in self._served.values() if column in other.query.columns)
             self._intake.columns[column] = next(needy, "")
+        self._feed.every.repeats = max((snapshots_of(one.query) for one in self._served.values()), default=1)
         self._close_empty()
 
     def stats(self) -> dict[str, int]:
@@ -295,6 +296,7 @@ class Monitor:
 
     def _serve(self, query: Query, choice: plan.Choice) -> None:
         self._served[choice.query] = Served(query, choice.query, *self._seat(query, choice), choice)
+        self._feed.every.repeats = max(self._feed.every.repeats, snapshots_of(query))
         self._roll.add(self._served[choice.query])
 
     def _seat(self, query: Query, choice: plan.Choice) -> tuple[Engine, int]:

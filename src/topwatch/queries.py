@@ -265,6 +265,11 @@ Query = Scored | Preferring | IncompleteTopK
 KINDS = (TopK, Nearest, Threshold, Dominating, Skyline, FrequentSkyline, IncompleteTopK)
 
 
+def snapshots_of(query: Query) -> int:
+    """Return how many of the last judgements a query counts over: 1 unless it is a :class:`FrequentSkyline`."""
+    return int(query.snapshots) if isinstance(query, FrequentSkyline) else 1
+
+
 def _check_score(query: TopK | Threshold) -> None:
     if not isinstance(query.score, Score):
         kind = type(query).__name__

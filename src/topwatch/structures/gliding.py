@@ -106,8 +106,9 @@ class Gliding:
         self._order = OrderTest()
         self._switches = 0
         self._main, self._filters = self._pools()
-        self._rows = expected or 16  # what sizes go by
-        self._buffer = np.array([1, self._buffer_size()], np.int64)
+        self._rows = expected or self._rough()  # what sizes go by
+        # Rows that are there already do not go through the buffer: they are read when a query is added.
+        self._buffer = np.array([window.end + 1, self._buffer_size()], np.int64)
         self._calendar = new_calendar(window.capacity, 0)
         self._counters = np.zeros(8, np.int64)
         self._checked = 0  # tick when the grid's bounds were last checked
@@ -157,8 +158,7 @@ class Gliding:
         self._main.add(place, k, self._rows)
         if self._scheme.filter is not None:
             self._filters.add(place, k, int(self._buffer[1]))
-        have = self._calendar.due.size
-        if self.table.places > have:
+        if self.table.places > self._calendar.due.size:
             self._recall()
         return place
 
