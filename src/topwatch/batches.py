@@ -64,9 +64,10 @@ def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None
             raise DataError(f"batch: column {column!r} ({why}) is missing; columns are {have}{hint}")
     raw = {column: _column(batch, column) for column in wanted}
     rows = _rows(batch, raw)
-    columns = [
-        _places(coded[c][0], raw[coded[c][0]], coded[c][1]) if c in coded else _numeric(c, raw[c]) for c in needed
-    ]
+    columns = []
+    for column in needed:
+        name, known = coded.get(column, (column, None))
+        columns.append(_numeric(name, raw[name]) if known is None else _places(name, raw[name], known))
     ids = None if id is None else as_ids(id, raw[id])
     times, kind = (None, None) if time is None else _times(time, raw[time])
     return Batch(rows, columns, ids, times, kind)

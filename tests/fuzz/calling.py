@@ -16,7 +16,7 @@ CODES = (0, 1, 2, 130)
 
 def call(arguments: Sequence[str], stdin: str = "") -> tuple[int, str]:
     """Return exit code and what went to standard error, each line of which must be one of ours."""
-    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", how) for how in ("strict", "backslashreplace"))
     with (
         patch.object(sys, "argv", ["topwatch", *arguments]),
         patch.object(sys, "stdin", io.StringIO(stdin)),

@@ -93,5 +93,5 @@ def save(folder: Path, target: str, seed: int, number: int, case: Case, outcome:
     path = folder / f"{target}-{seed}-{number}.json"
     kept = {"target": target, "seed": seed, "number": number, "kind": outcome.kind, "case": case}
     path.write_text(json.dumps(kept, indent=1))
-    path.with_suffix(".txt").write_text(outcome.text)
+    path.with_suffix(".txt").write_text(outcome.text, errors="backslashreplace")
     return path

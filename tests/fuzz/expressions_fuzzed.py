@@ -12,35 +12,17 @@ from fuzz.asked import COMMON, ODD, pick
 from fuzz.cases import Case, Target
 
 NAMES = ["a", "b", "c", "_x", "bytes", "é", "größe"]
-NUMBERS = [
-    "0",
-    "1",
-    "2",
-    "0.5",
-    "1e3",
-    "1e-3",
-    ".5",
-    "5.",
-    "1_000",
-    "0x10",
-    "0b11",
-    "1e308",
-    "1e400",
-    "9" * 30,
-    "00",
-    "1j",
-    "007",
-]
-SIGNS = list("+-*/()%<>=!&|^~@.,:;[]{}'\"\\ \t\n#$?_0aé") + [
-    "**",
-    "//",
-    "==",
-    " if ",
-    " and ",
-    "lambda",
-    "\x00",
-    "\ud800",
-    "𝒳",
+NUMBERS = f"0 1 2 0.5 1e3 1e-3 .5 5. 1_000 0x10 0b11 1e308 1e400 {'9' * 30} 00 1j 007".split()
+WORDS = ["**", "//", "==", " if ", " and ", "lambda", "\x00", "\ud800", "\N{MATHEMATICAL SCRIPT CAPITAL X}"]
+SIGNS = [*"+-*/()%<>=!&|^~@.,:;[]{}'\"\\ \t\n#$?_0aé", *WORDS]
+LONG = [
+    "(" * 300 + "a" + ")" * 300,
+    "-" * 1999 + "a",
+    "a" + "+a" * 999,
+    "a" * 2001,
+    "a**" * 70 + "a",
+    "f(" * 150 + "a" + ")" * 150,
+    "a." * 990 + "a",
 ]
 ROWS = 5
 
@@ -53,20 +35,7 @@ def make(rng: np.random.Generator) -> Case:
         place = int(rng.integers(0, len(signs) + 1))
         signs[place : place + int(rng.integers(0, 3))] = [pick(rng, SIGNS)] if rng.random() < 0.7 else []
     if rng.random() < 0.02:
-        signs = list(
-            pick(
-                rng,
-                [
-                    "(" * 300 + "a" + ")" * 300,
-                    "-" * 1999 + "a",
-                    "a" + "+a" * 999,
-                    "a" * 2001,
-                    "a**" * 70 + "a",
-                    "f(" * 150 + "a" + ")" * 150,
-                    "a." * 990 + "a",
-                ],
-            )
-        )
+        signs = list(pick(rng, LONG))
     columns = {name: [float(pick(rng, COMMON if rng.random() < 0.7 else ODD)) for _ in range(ROWS)] for name in NAMES}
     return {"steps": signs, "columns": columns}
 

@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
-from fuzz import batches_fuzzed, expressions_fuzzed, monitors, pipelines_fuzzed
+from fuzz import (
+    approximate,
+    batches_fuzzed,
+    commands_fuzzed,
+    configurations,
+    expressions_fuzzed,
+    fleet,
+    messages_fuzzed,
+    monitors,
+    mqtt_fuzzed,
+    pipelines_fuzzed,
+    snapshots_fuzzed,
+)
 
-TARGETS = {
-    module.TARGET.name: module.TARGET for module in (monitors, batches_fuzzed, expressions_fuzzed, pipelines_fuzzed)
-}
+MODULES = (
+    monitors,
+    approximate,
+    fleet,
+    snapshots_fuzzed,
+    configurations,
+    batches_fuzzed,
+    expressions_fuzzed,
+    pipelines_fuzzed,
+    commands_fuzzed,
+    messages_fuzzed,
+    mqtt_fuzzed,
+)
+TARGETS = {module.TARGET.name: module.TARGET for module in MODULES}

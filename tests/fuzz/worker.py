@@ -15,8 +15,8 @@ from typing import Any
 
 from fuzz.cases import Case, Outcome, made, tried
 
-LIMIT = 120.0  # seconds, for what takes a few milliseconds or, at first, has to be compiled
-PATIENCE = 900.0  # seconds, when it is tried again: it may have been a slow compilation
+LIMIT = 180.0  # seconds of work, for what takes milliseconds or, at first, has to be compiled
+PATIENCE = 1500.0  # seconds in which a process that gets little of the machine, or waits, has to answer
 MOST_MEMORY = 6 << 30  # bytes of address space: allocating more is an error that must be caught
 
 
@@ -48,23 +48,22 @@ class Worker:
         self._process: Any = None
         self._log = Path(tempfile.mkstemp(prefix="fuzz-", suffix=".log")[1])
 
-    def run(self, target: str, case: Case | tuple[int, int], limit: float = LIMIT) -> Outcome:
+    def run(self, target: str, case: Case | tuple[int, int]) -> Outcome:
         """Run a case, or that of a seed and a number."""
         if self._process is None or not self._process.is_alive():
             self._start()
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), _worked(self._process.pid)
         self._connection.send((target, case))
         try:
-            if self._connection.poll(limit):
-                return self._connection.recv()
+            while time.perf_counter() - began < PATIENCE and _worked(self._process.pid) - worked < LIMIT:
+                if self._connection.poll(2.0):
+                    return self._connection.recv()
         except (EOFError, ConnectionError):
             self._process.join(10)
             return Outcome(f"crash {self._process.exitcode}", self._last_words(), time.perf_counter() - began)
         os.kill(self._process.pid, signal.SIGUSR1)
         time.sleep(1.0)
         self.stop(gently=False)
-        if limit < PATIENCE:
-            return self.run(target, case, PATIENCE)
         return Outcome("hang", self._last_words(), time.perf_counter() - began)
 
     def stop(self, gently: bool = True) -> None:
@@ -94,3 +93,12 @@ class Worker:
 
     def _last_words(self) -> str:
         return self._log.read_text(errors="replace")[-20_000:]
+
+
+def _worked(process: int) -> float:
+    """Seconds for which a process has had a processor; where the system does not tell, those of the clock."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return time.perf_counter()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
