@@ -152,7 +152,7 @@ def test_errors_of_pa(data: str, k: int, rng: np.random.Generator) -> None:
             x, y = rng.random((2, count))
         elif data == "clustered":
             centre = rng.random((2, 2))[:, rng.integers(2, size=count)]
-            x, y = centre + rng.normal(0, 0.1, (2, count))
+            x, y = centre + rng.normal(0, math.sqrt(0.1), (2, count))
         else:
             assert held is not None
             x, y = held[:, rng.choice(held.shape[1], count, replace=False)]

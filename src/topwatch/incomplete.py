@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -131,7 +133,7 @@ class IncompleteTopK(Ranking):
         low, high = [], []
         for source in self.sources:
             said = parts.get(source, ())
-            low.append((max(said) if self.occurrences == "max" else sum(said[1:], said[0])) if said else 0.0)
+            low.append((max(said) if self.occurrences == "max" else _sum(said)) if said else 0.0)
             more = (self.most or math.inf) - len(said) if self.occurrences == "sum" else 1.0
             settled = bool(said) and self.occurrences == "single"
             hope = low[-1] + max(more, 0) * unknown if self.occurrences == "sum" else unknown
@@ -147,7 +149,7 @@ class IncompleteTopK(Ranking):
         terms = [weight * value for weight, value in zip(self.factors(), values, strict=True)]
         if self.combine == "max":
             return max(terms)
-        return sum(terms) / sum(self.factors()) if self.combine == "mean" else sum(terms)
+        return _sum(terms) / _sum(self.factors()) if self.combine == "mean" else _sum(terms)
 
     def _check_combine(self, place: str) -> None:
         if not isinstance(self.combine, Score):
@@ -206,6 +208,11 @@ class IncompleteTopK(Ranking):
             if name not in self.sources:
                 known = ", ".join(map(repr, self.sources))
                 raise QueryError(f"{place}: {name!r} is no source; sources are {known}")
+
+
+def _sum(values: Sequence[float]) -> float:
+    """Add from left to right, as kernels do; Python's own sum is compensated from 3.12 on."""
+    return functools.reduce(operator.add, values)
 
 
 def _checked_sources(kind: str, sources: object) -> tuple[str | int, ...]:

@@ -23,8 +23,8 @@ from topwatch.errors import QueryError, nearest_name
 Array: TypeAlias = NDArray[np.float64]
 
 BLOCK = 8192
-CLUSTERS = 10
-SPREAD = 0.05
+CLUSTERS = 2
+VARIANCE = 0.1
 
 
 def generate(kind: str, rows: int, dims: int, seed: int = 0) -> Array:
@@ -108,17 +108,18 @@ def cor(rng: Generator, common: Generator, dims: int) -> Array:
 
 
 def clustered(rng: Generator, common: Generator, dims: int) -> Array:
-    """Clustered: ten round clouds, the same for the whole stream, with their centres uniform in the unit cube.
+    """Clustered: two round clouds, the same for the whole stream, with their centres uniform in the unit cube.
 
-    A row belongs to each cloud with the same probability. Its columns are independent Gaussians around the centre with
-    standard deviation 0.05, cut off at 0 and 1 (a value outside is drawn again).
+    As in TODS 2015, section 8. A row belongs to each cloud with the same probability. Its columns are independent
+    Gaussians of variance 0.1 around the centre; a value outside [0, 1] is drawn again.
     """
+    spread = float(np.sqrt(VARIANCE))
     centres = common.random((dims, CLUSTERS))
     centre = centres[:, rng.integers(CLUSTERS, size=BLOCK)]
-    x = centre + SPREAD * rng.standard_normal((dims, BLOCK))
+    x = centre + spread * rng.standard_normal((dims, BLOCK))
     outside = (x < 0.0) | (x > 1.0)
     while outside.any():
-        x[outside] = centre[outside] + SPREAD * rng.standard_normal(int(outside.sum()))
+        x[outside] = centre[outside] + spread * rng.standard_normal(int(outside.sum()))
         outside = (x < 0.0) | (x > 1.0)
     return x
 
