@@ -13,6 +13,7 @@ from topwatch.queries import FrequentSkyline
 from topwatch.structures.engine import Found
 from topwatch.structures.latest import LatestWindow
 from topwatch.structures.preferred import Preferred
+from topwatch.structures.saved import Saved
 from topwatch.structures.shares import Shares
 
 
@@ -127,7 +128,7 @@ class Frequent:
         row_of[self._window.entity[held]] = np.arange(held.size)
         return self._shares.save(row_of)
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, saved: Saved) -> None:
         """Undo :meth:`save`, when the rows are there again."""
         self._shares.load(saved, self._window.entity[self._window.live_slots()])
 

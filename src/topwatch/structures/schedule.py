@@ -43,6 +43,10 @@ class EveryTime:
         self._steps = 1 if window is None else -(-window // nanoseconds) + 1
         self.last: int | None = None  # number of the last boundary at or before now
 
+    def resume(self, now: float | None) -> None:
+        """Go on at a moment, as after a restore; None before the first one."""
+        self.last = None if now is None else int((np.array([now]) // self.span).astype(np.int64)[0])
+
     def plan(self, end: int, count: int, times: np.ndarray | None) -> Judgements:
         """Plan the judgements among rows with these times."""
         assert times is not None
