@@ -271,16 +271,17 @@ class Monitor:
 
     # ---- how it is done
 
-    def _make_feed(self) -> Feed:
+    def _make_feed(self, held: int | None = None) -> Feed:
+        """Make a feed; ``held`` is how many rows it begins with, after a restore."""
         from topwatch.structures.feed import FifoFeed, LatestFeed
 
         window, columns = self._window, len(self._intake.columns)
         schedule = schedule_of(self._every, window, self._intake.time)
         if isinstance(window, Latest):
-            return LatestFeed(columns, schedule)
+            return LatestFeed(columns, schedule) if held is None else LatestFeed(columns, schedule, held)
         if isinstance(window, LastRows):
-            return FifoFeed(columns, window.rows, None, schedule)
-        return FifoFeed(columns, None, window.nanoseconds, schedule)
+            return FifoFeed(columns, window.rows, None, schedule, held)
+        return FifoFeed(columns, None, window.nanoseconds, schedule, held)
 
     def _count_alike(self, queries: Iterable[Query]) -> None:
         for query in queries:
@@ -291,21 +292,22 @@ class Monitor:
             raise QueryError("emit: 'first' is of rows, and IncompleteTopK of objects; accepted is 'changes'")
         if self._switch is not None:
             check_query(query, name, self._window)
+        plan.check_cells(query, name, self._options)
         choice = plan.choose(query, name, self._window, self._algorithm, "max_error" in self._options)
         return choice if self._switch is None else self._switch.load.choice(choice)
 
-    def _serve(self, query: Query, choice: plan.Choice) -> None:
-        self._served[choice.query] = Served(query, choice.query, *self._seat(query, choice), choice)
+    def _serve(self, query: Query, choice: plan.Choice, group: plan.Group | None = None) -> None:
+        self._served[choice.query] = Served(query, choice.query, *self._seat(query, choice, group), choice)
         self._feed.every.repeats = max(self._feed.every.repeats, snapshots_of(query))
         self._roll.add(self._served[choice.query])
 
-    def _seat(self, query: Query, choice: plan.Choice) -> tuple[Engine, int]:
-        """Find or make the engine that serves a query, and give it a place there."""
-        group = plan.group_of(query, choice.algorithm, self._alike[query.reads])
+    def _seat(self, query: Query, choice: plan.Choice, known: plan.Group | None = None) -> tuple[Engine, int]:
+        """Find or make the engine that serves a query, and give it a place there; its group may be known."""
+        group = known or plan.group_of(query, choice.algorithm, self._alike[query.reads])
         number = {column: place for place, column in enumerate(self._intake.columns)}
         if group not in self._engines:
             self._engines[group] = plan.build(group, self._feed, self._window, number, self._options)
-            if group[2]:
+            if group[2] and known is None:
                 self._gather(group, number)
         return self._engines[group], self._engines[group].add(query, number)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Group = tuple[str, bool, tuple[str, ...]]  # algorithm, thresholds or not, columns of the grid
 
 MOST_ROWS = 1_000_000  # of an answer
+MOST_CELLS = 1 << 24  # of a grid
+MOST_OF_OPTION = 1 << 40
 MANY_QUERIES = 24  # from here on, queries that read the same columns have a group and a grid of their own
 
 _INDEX = ("index", "cells")
@@ -84,6 +86,7 @@ ALGORITHMS = {
 AUTO = ("reserve", "floor", "witness", "tally")  # one for each family
 SHARES = ("kept", "epsilon", "delta", "sigma", "max_error")  # options between 0 and 1
 SWITCHES = ("suffix", "view")
+ROOMS = ("slack", "kmax", "bitmaps", "maxcand", "cells")  # for which memory is taken at once
 WORDS = ("route", "index")
 FAMILIES = {  # what each ranks by
     "topk": "a score",
@@ -196,6 +199,10 @@ def _check_option(option: str, value: Any) -> None:
             raise QueryError(f"seed: expected a whole number of at least 0, got {value!r}")
     elif not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise QueryError(f"{option}: expected a whole number of at least 1, got {value!r}")
+    else:
+        most = MOST_ROWS if option in ROOMS else MOST_OF_OPTION
+        if value > most:
+            raise QueryError(f"{option}: expected at most {most:,}, got {value!r}")
 
 
 def check_window(window: Window, options: Mapping[str, Any]) -> None:
@@ -205,6 +212,16 @@ def check_window(window: Window, options: Mapping[str, Any]) -> None:
         most = (window.rows + 1) // 2
         raise QueryError(
             f"buffer: expected at most (n + 1)/2, here {most:,}, got {buffer:,}; with more, answers would be missed"
+        )
+
+
+def check_cells(query: Query, name: str, options: Mapping[str, Any]) -> None:
+    """Refuse a grid with more cells than there is memory for."""
+    per_axis = options.get("cells", 1)
+    if per_axis ** len(query.reads) > MOST_CELLS:
+        raise QueryError(
+            f"cells: {per_axis:,} along each of the {len(query.reads)} columns of query {name!r} are more than the"
+            f" {MOST_CELLS:,} cells that a grid may have"
         )
 
 
@@ -244,6 +261,16 @@ def family_of(query: Query) -> str:
     if isinstance(query, Skyline | FrequentSkyline):
         return "skyline"
     return "dominating" if isinstance(query, Dominating) else "topk"
+
+
+def is_derived(query: Query, algorithm: str) -> bool:
+    """Tell whether what was last reported for a query follows from the rows of the last judgement.
+
+    It does not where the answer is approximate, counts over earlier snapshots, or ranks by bounds that were learnt.
+    """
+    if isinstance(query, Threshold):
+        return True
+    return ALGORITHMS[algorithm].exact and not isinstance(query, FrequentSkyline | IncompleteTopK)
 
 
 def group_of(query: Query, algorithm: str, alike: int) -> Group:

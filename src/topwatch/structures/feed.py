@@ -20,6 +20,7 @@ from topwatch.structures.ring import RingWindow
 from topwatch.structures.schedule import EveryRows, EveryTime, Judgements, in_unit
 
 PIECE = 65_536
+MOST_ROOM = 1 << 22  # rows that there is room for at first; a larger window grows with its rows
 _NONE = np.empty(0, np.int64)
 _NEVER = np.empty(0)  # times of rows that do not expire by time
 
@@ -60,15 +61,26 @@ class _Times:
 
 
 class FifoFeed:
-    """Feeds a window of the newest ``rows``, or of a span of event time in ``nanoseconds``."""
+    """Feeds a window of the newest ``rows``, or of a span of event time in ``nanoseconds``.
 
-    def __init__(self, columns: int, rows: int | None, nanoseconds: int | None, every: EveryRows | EveryTime) -> None:
+    ``held`` says how many rows it will begin with, after a restore: memory goes by them, and not by what it may hold.
+    """
+
+    def __init__(
+        self,
+        columns: int,
+        rows: int | None,
+        nanoseconds: int | None,
+        every: EveryRows | EveryTime,
+        held: int | None = None,
+    ) -> None:
         self.rows = rows
         self.span: float = 0  # in the unit of the times
         self._nanoseconds = nanoseconds
         self.every = every
         room = min(every.rows, 1 << 20) if isinstance(every, EveryRows) else 1
         size = rows + max(room, min(max(rows // 16, 256), 16_384)) if rows is not None else 4_096
+        size = min(size, MOST_ROOM) if held is None else max(held, min(size, 2 * held))
         self.window = RingWindow(columns, size)
         self.ids: Ids | None = None
         self.times = _Times()
@@ -182,11 +194,11 @@ class FifoFeed:
 
 
 class LatestFeed:
-    """Feeds a window with one live row per id."""
+    """Feeds a window with one live row per id; ``room`` is for how many rows at first."""
 
-    def __init__(self, columns: int, every: EveryRows | EveryTime) -> None:
+    def __init__(self, columns: int, every: EveryRows | EveryTime, room: int = 1024) -> None:
         self.every = every
-        self.window = LatestWindow(columns)
+        self.window = LatestWindow(columns, room)
         self.ids: Ids | None = None
         self.end = 0
         self.head = 1

@@ -13,6 +13,7 @@ from topwatch.queries import FrequentSkyline
 from topwatch.structures.engine import Found
 from topwatch.structures.latest import LatestWindow
 from topwatch.structures.preferred import Preferred
+from topwatch.structures.saved import Saved
 from topwatch.structures.shares import Shares
 
 
@@ -137,10 +138,12 @@ class Frequent:
         row_of[self._window.entity[held]] = np.arange(held.size)
         return {**self._shares.save(row_of), "alike": np.array([self._alike, self._moved])}
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, saved: Saved) -> None:
         """Undo :meth:`save`, when the rows are there again."""
         self._shares.load(saved, self._window.entity[self._window.live_slots()])
-        self._alike, self._moved = int(saved["alike"][0]), bool(saved["alike"][1])
+        alike, moved = saved.ints("alike", 2, low=0).tolist()
+        saved.expect(moved <= 1, "alike", "0 or 1 as the last number")
+        self._alike, self._moved = alike, bool(moved)
 
     def stats(self) -> dict[str, int]:
         """Counters since the start."""

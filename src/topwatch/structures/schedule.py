@@ -63,6 +63,10 @@ class EveryTime:
         """Take the unit of the times, in nanoseconds."""
         self.span, self.reach = in_unit(self.nanoseconds, unit), in_unit(self.window or 0, unit)
 
+    def resume(self, now: float | None) -> None:
+        """Go on at a moment, as after a restore; None before the first one."""
+        self.last = None if now is None else int((np.array([now]) // self.span).astype(np.int64)[0])
+
     def silence(self, time: float | None) -> Iterator[Judgements]:
         """Yield judgements of a silence up to a moment that has more of them than can be planned at once."""
         assert time is not None

@@ -14,7 +14,7 @@ view when it reaches the bar of the last refill (the paper: the last row of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from topwatch.queries import Nearest, Query, TopK
 from topwatch.structures.engine import Found, Window
 from topwatch.structures.grid import unindexed
 from topwatch.structures.ordered import OrderedColumns, put_row, take_row
+from topwatch.structures.saved import Saved
 from topwatch.structures.standing import Design, Standing
 
 TUNED = {1: 4, 5: 10, 10: 20, 20: 30, 50: 70, 100: 120}  # the paper's best kmax (section 8)
@@ -82,11 +83,11 @@ class TSL:
         self._standing.resume(head, judged)
         self._built = False
 
-    def save(self) -> dict[str, np.ndarray]:
+    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
         """Nothing: all is derived from the window."""
         return {}
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, saved: Saved) -> None:
         """Nothing was saved."""
 
     def remove(self, place: int) -> None:
