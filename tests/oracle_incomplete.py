@@ -59,7 +59,7 @@ class Parts:
             self.unknown += 1
             return None
         number = self.query.sources.index(source)
-        if math.isinf(value):
+        if math.isinf(value) or (self.query.learn and abs(value) > 1e300):
             self.outside += 1
             return None
         if self.query.learn:
