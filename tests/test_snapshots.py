@@ -68,7 +68,7 @@ def test_a_snapshot_goes_on_as_the_monitor(name: str, rng: np.random.Generator) 
     one = specimen(name, rng)
     other = tw.Monitor.restore(one.snapshot())
     for part in range(4, 9):
-        rows = batch(rng, 40 * part, 38, strings="strings" in name)
+        rows = batch(rng, 2000 + 40 * part, 38, strings="strings" in name)
         assert list(one.push(rows)) == list(other.push(rows))
         assert [one.answer(query.name) for query in one.queries] == [other.answer(query.name) for query in one.queries]
         assert {k: v for k, v in one.stats().items() if k in one._counts} == {
