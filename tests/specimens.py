@@ -68,7 +68,17 @@ def _names() -> list[str]:
             if kind != "latest" and algorithm == "sampling":
                 continue
             found.append(f"{algorithm}-{kind}")
-    return [*found, "auto-first", "auto-late", "auto-load", "auto-strings", "auto-ordinals", "auto-nothing", "pa-error"]
+    return [
+        *found,
+        "auto-first",
+        "auto-late",
+        "auto-load",
+        "auto-strings",
+        "auto-ordinals",
+        "auto-nothing",
+        "auto-empty",
+        "pa-error",
+    ]
 
 
 SPECIMENS = _names()
@@ -122,4 +132,6 @@ def specimen(name: str, rng: np.random.Generator) -> Any:
             monitor.remove(more.name)
         if part == 2:
             monitor.add(more)
+    if kind == "empty":
+        monitor.advance(1000.0)
     return monitor

@@ -29,7 +29,8 @@ def save_feed(feed: Feed) -> State:
     if isinstance(feed.every, EveryTime):
         fields["judged"] = feed.judged
     arrays: dict[str, Any] = {"columns": feed.window.columns[:, slots]}
-    if feed.ids is not None and not isinstance(feed.ids, OrdinalIds):
+    if slots.size and not isinstance(feed.ids, OrdinalIds):
+        assert feed.ids is not None
         arrays["ids"] = feed.ids.read(slots, seq)
     if isinstance(feed, FifoFeed):
         if feed.times.values().size:
