@@ -18,7 +18,6 @@ from __future__ import annotations
 import numpy as np
 
 from topwatch.algorithms.topk.tsl import view_size
-from topwatch.errors import QueryError
 from topwatch.incomplete import IncompleteTopK
 from topwatch.kernels.objects import Objects
 from topwatch.kernels.ordered import BUCKET
@@ -39,8 +38,6 @@ def design(kmax: int | None = None, view: bool = True) -> Design:
         return keep, keep + 1
 
     def make(feed: FifoFeed, query: IncompleteTopK) -> Ledger:
-        if kmax is not None and kmax < query.k:
-            raise QueryError(f"kmax: expected at least k of every query, got {kmax} for a k of {query.k}")
         return Ledger(feed, query, sizes, _Searching(view))
 
     return make
