@@ -293,7 +293,7 @@ class Monitor:
         if self._switch is not None:
             check_query(query, name, self._window)
         plan.check_cells(query, name, self._options)
-        choice = plan.choose(query, name, self._window, self._algorithm, "max_error" in self._options)
+        choice = plan.choose(query, name, self._window, self._algorithm, self._options)
         return choice if self._switch is None else self._switch.load.choice(choice)
 
     def _serve(self, query: Query, choice: plan.Choice, group: plan.Group | None = None) -> None:

@@ -87,7 +87,7 @@ AUTO = ("reserve", "floor", "witness", "tally")  # one for each family
 SHARES = ("kept", "epsilon", "delta", "sigma", "max_error")  # options between 0 and 1
 SWITCHES = ("suffix", "view")
 ROOMS = ("slack", "kmax", "bitmaps", "maxcand", "cells")  # for which memory is taken at once
-WORDS = ("route", "index")
+WORDS = {"route": ("auto", "lists", "scan"), "index": ("auto", "grid", "none")}
 FAMILIES = {  # what each ranks by
     "topk": "a score",
     "dominating": "the number of dominated rows",
@@ -107,13 +107,13 @@ class Choice:
     reason: str
 
 
-def choose(query: Query, name: str, window: Window, algorithm: str, may_err: bool = False) -> Choice:
+def choose(query: Query, name: str, window: Window, algorithm: str, options: Mapping[str, Any]) -> Choice:
     """Choose the algorithm for a query, or say why the one asked for cannot serve it.
 
     Where a user allows errors, PA would be a choice too. It is not taken: at the defaults of TODS'15 ``reserve``, which
     is exact, was 2.7 times as fast with k = 9 and 1.7 times with k = 81.
     """
-    _check_query(query, window)
+    _check_query(query, window, options)
     if algorithm != "auto":
         reason = refusal(query, window, algorithm)
         if reason:
@@ -138,13 +138,16 @@ def choose(query: Query, name: str, window: Window, algorithm: str, may_err: boo
         return Choice(name, "reserve", "a threshold never moves: rows are routed to it and nothing is kept")
     if isinstance(window, Latest):
         return Choice(name, "reserve", "it is exact under updates and deletions, and seldom computes from scratch")
-    if may_err:
+    if "max_error" in options:
         return Choice(name, "reserve", "it is exact, and faster than pa, for which you allow an error")
     return Choice(name, "reserve", "it is exact, and none was clearly faster with 1 to 10,000 queries")
 
 
-def _check_query(query: Query, window: Window) -> None:
-    """Refuse what no algorithm serves."""
+def _check_query(query: Query, window: Window, options: Mapping[str, Any]) -> None:
+    """Refuse what no algorithm serves, or none with these options."""
+    kmax = options.get("kmax")
+    if kmax is not None and isinstance(query, TopK | Nearest | IncompleteTopK) and query.k > kmax:
+        raise QueryError(f"kmax: expected at least k of every query, got {kmax} for a k of {query.k}")
     if (
         isinstance(query, TopK | Nearest | Dominating | IncompleteTopK)
         and query.k > MOST_ROWS
@@ -181,8 +184,11 @@ def check_algorithm(algorithm: str, options: Mapping[str, Any], others: Iterable
 
 
 def _check_option(option: str, value: Any) -> None:
-    """Refuse a value that its option does not take; words are for the algorithm to read."""
+    """Refuse a value that its option does not take."""
     if option in WORDS:
+        if not isinstance(value, str) or value not in WORDS[option]:
+            first, second, third = WORDS[option]
+            raise QueryError(f"{option}: expected {first!r}, {second!r} or {third!r}, got {value!r}")
         return
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if option in SHARES:
@@ -199,6 +205,8 @@ def _check_option(option: str, value: Any) -> None:
             raise QueryError(f"seed: expected a whole number of at least 0, got {value!r}")
     elif not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise QueryError(f"{option}: expected a whole number of at least 1, got {value!r}")
+    elif option == "bitmaps" and value & (value - 1):
+        raise QueryError(f"bitmaps: expected a power of two, got {value}")
     else:
         most = MOST_ROWS if option in ROOMS else MOST_OF_OPTION
         if value > most:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import standing
@@ -95,3 +97,33 @@ def test_no_row_that_has_left_the_window_is_an_answer(algorithm: str, rng: np.ra
                 oldest = 0 if latest else seen - 25
                 assert all(oldest <= entry.id < seen for entry in monitor.answer(query.name))
         monitor._check()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options", "query", "message"),
+    [
+        ("tsl", {"kmax": 5}, tw.TopK(k=6, score=tw.linear(c=1.0)), "kmax: expected at least k"),
+        ("tsl", {"kmax": 5}, tw.Skyline(prefer={"c": "min"}), "it ranks by a score"),
+        ("tma", {}, tw.TopK(k=1, score=tw.expr("c * a")), "increasing= or decreasing= for c, a"),
+        ("auto", {}, tw.FrequentSkyline(prefer={"c": "min"}, share=0.5, snapshots=3), "counted over latest"),
+        ("auto", {"emit": "first"}, tw.IncompleteTopK(k=1, sources=["x"], value="c"), "'first' is of rows"),
+    ],
+)
+def test_a_query_that_is_refused_leaves_nothing_behind(
+    algorithm: str, options: dict[str, Any], query: Any, message: str
+) -> None:
+    """Its columns are not asked for afterwards."""
+    stays = tw.TopK(k=2, score=tw.linear(a=1.0), name="stays")
+    monitor = tw.Monitor(stays, window=tw.last(5), algorithm=algorithm, **options)
+    with pytest.raises(tw.TopwatchError, match=message):
+        monitor.add(query)
+    monitor.push({"id": [1, 2, 3], "a": [1.0, 3.0, 2.0]})
+    assert (monitor.columns, [entry.id for entry in monitor.answer()]) == (["a"], [2, 3])
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options"), [("reserve", {"route": "map"}), ("rapf", {"index": None}), ("approx", {"bitmaps": 3})]
+)
+def test_options_are_refused_before_there_are_queries(algorithm: str, options: dict[str, Any]) -> None:
+    with pytest.raises(tw.QueryError, match=f"{next(iter(options))}: expected"):
+        tw.Monitor([], window=tw.last(5), algorithm=algorithm, **options)

@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 
-from topwatch.errors import QueryError
 from topwatch.kernels.calendar import new_calendar, note_all
 from topwatch.kernels.candidates import Kept
 from topwatch.kernels.compile import kernel
@@ -68,10 +67,6 @@ class Scheme:
     index: Indexing = "auto"
     cells: int | None = None
     fallback: Scheme | None = None
-
-    def __post_init__(self) -> None:
-        if self.index not in ("auto", "grid", "none"):
-            raise QueryError(f"index: expected 'auto', 'grid' or 'none', got {self.index!r}")
 
     @property
     def indexable(self) -> bool:
