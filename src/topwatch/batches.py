@@ -124,7 +124,7 @@ def native(name: str, column: Any) -> Any:
 
         return pa.array(column, from_pandas=True)  # times with a zone
     if kind == "polars":
-        if str(column.dtype) == "Object":  # in Arrow they would be addresses in memory
+        if str(column.dtype) == "Object" and len(column):  # in Arrow they would be addresses in memory
             raise DataError(f"batch: column {name!r} has Python objects; expected numbers, text or times")
         column = column.to_arrow()
         kind = "pyarrow"

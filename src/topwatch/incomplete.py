@@ -13,6 +13,7 @@ from topwatch.errors import QueryError, nearest_name
 from topwatch.expressions import COLUMN
 from topwatch.ranking import Range, Ranking, check_common, check_k
 from topwatch.scoring import Score, finite_number
+from topwatch.windows import MOST
 
 COMBINES = ("sum", "max", "mean")
 OCCURRENCES = ("single", "sum", "max")
@@ -177,6 +178,8 @@ class IncompleteTopK(Ranking):
             raise QueryError(f"{place}: expected a whole number of at least 1, got {self.most!r}")
         if self.occurrences == "single":
             raise QueryError(f"{place}: goes with occurrences='sum' or 'max'; with 'single' it is 1")
+        if self.most > MOST:
+            raise QueryError(f"{place}: expected at most {MOST:,}, got {self.most!r}")
 
     def _checked_weights(self) -> dict[str | int, float] | None:
         if self.weights is None:
@@ -222,6 +225,8 @@ def _checked_sources(kind: str, sources: object) -> tuple[str | int, ...]:
     whole = all(isinstance(source, int) and not isinstance(source, bool) for source in sources)
     if not whole and not all(isinstance(source, str) and source for source in sources):
         raise QueryError(f"{place}: expected non-empty strings, or whole numbers, got {list(sources)!r}")
+    if whole and any(not -(2**63) <= int(source) < 2**63 for source in sources):
+        raise QueryError(f"{place}: expected whole numbers of 64 bits, got {list(sources)!r}")
     if len(set(sources)) < len(sources):
         raise QueryError(f"{place}: expected each source once, got {list(sources)!r}")
     if len(sources) > MOST_SOURCES:

@@ -203,6 +203,9 @@ def _weighted(kind: Kind, given: Mapping[str, float] | None, more: Mapping[str, 
 
 def finite_number(field_name: str, value: object) -> float:
     """Return ``value`` as a float, or raise a :class:`QueryError` that names the field."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise QueryError(f"{field_name}: expected a finite number, got {value!r}")
-    return float(value)
+    try:
+        if not isinstance(value, bool) and isinstance(value, numbers.Real) and math.isfinite(value):
+            return float(value)
+    except OverflowError:  # of a whole number beyond all floats
+        pass
+    raise QueryError(f"{field_name}: expected a finite number, got {value!r}")

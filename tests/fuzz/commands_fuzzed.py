@@ -24,7 +24,6 @@ PATHS = [
     "",
     "-",
     "/dev/null",
-    "a\x00b",
     "x" * 300,
     "dir",
     "dir/none/x",
@@ -43,7 +42,6 @@ OUTS = [
     "",
     ".",
     "p.yml",
-    "a\x00.csv",
     "/dev/full",
     "x" * 300 + ".csv",
     ".csv",
@@ -62,24 +60,24 @@ WORDS = [
     "#",
     "+",
     "é" * 40,
-    "a\x00",
     "\udcff",
     "-",
     "luce",
     "nope",
 ]
+# No argument of a program has a null character: the system does not let it through.
 LINES = "1,2\nthree\n3 4\n\n1e999 nan\n" + "9" * 5000 + "\n5;6\n"
 
 # Each option with what it takes; a mark stands for one of a table.
 TABLES = {"N": NUMBERS, "P": PATHS, "O": OUTS, "=": PAIRS, "W": WORDS, "": [""]}
-BROKER = [("--host", ["127.0.0.1", "", "::1", "a b", "\x00"]), ("--port", ["1", "0", "70000", "x"]), ("--user", "W"), ("--password", "W"),
+BROKER = [("--host", ["127.0.0.1", "", "::1", "a b"]), ("--port", ["1", "0", "70000", "x"]), ("--user", "W"), ("--password", "W"),
           ("--tls", ""), ("--ca", "P"), ("--certificate", "P"), ("--key", "P"), ("--prefix", "W")]  # fmt: skip
 COMMANDS: list[tuple[list[str], list[Any], list[tuple[str, Any]]]] = [
     (["check"], ["P"], []),
     (["explain"], ["P"], []),
     (["run"], [["none.yml", "bad.yml", "dir", ""]], [("--conf", "="), ("--master", "W"), ("--once", "")]),
     (["generate"], ["W"], [("--rows", "N"), ("--dims", "N"), ("--seed", "N"), ("--out", "O"), ("--force", "")]),
-    (["dataset"], ["W"], [("--from", ["none", "", "a\x00"]), ("--out", "P"), ("--set", "="), ("--rows-per-file", "N"), ("--force", ""),
+    (["dataset"], ["W"], [("--from", ["none", ""]), ("--out", "P"), ("--set", "="), ("--rows-per-file", "N"), ("--force", ""),
                           ("--list", "")]),
     (["bench"], [["nope", "", "--list"]], [("--scale", "W"), ("--only", "W"), ("--seed", "N"), ("--data", "P")]),
     (["edge", "coordinator"], [], [("--prefer", "="), ("--method", "W"), ("--share", "N"), ("--window", "N"), ("--epsilon", "N"),

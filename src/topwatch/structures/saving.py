@@ -77,8 +77,7 @@ def _load_fifo(feed: FifoFeed, fields: Fields, end: int, columns: np.ndarray, ti
     fields.expect(head <= feed.judged + 1, "judged", f"at least {head - 1}", feed.judged)
     feed.head = feed.window.head = head
     feed.window.end = head - 1
-    if times is not None:
-        feed.times.restart(head, times)
+    feed.times.restart(head, np.empty(0) if times is None else times)  # also when all rows are gone: ordinals go on
     return feed.window.append(list(columns), 0, rows)
 
 
