@@ -1,5 +1,5 @@
 # setup: a virtual environment in .venv with everything the other targets need.
-.PHONY: setup java servers demo test lint bench kills clean
+.PHONY: setup java servers demo test lint bench kills fuzz clean
 .DEFAULT_GOAL := test
 
 VENV := .venv
@@ -86,6 +86,17 @@ bench: setup
 kills: setup
 	$(BIN)/python tests/spark/kills.py --kills 20
 
+# Random cases against the oracle, and input that is changed at random: see CONTRIBUTING.md. What fails is made small
+# and saved in fuzz-failures/. BOUNDSCHECK=1: kernels that check their indices, compiled into a cache of their own.
+MINUTES ?= 30
+SEED ?=
+TARGETS ?=
+BOUNDSCHECK ?=
+
+fuzz: setup
+	PYTHONPATH=tests $(if $(BOUNDSCHECK),NUMBA_BOUNDSCHECK=1 TOPWATCH_CACHE_DIR=$(CURDIR)/.fuzz-cache) $(BIN)/python -m fuzz \
+		--minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/demo
+	rm -rf .fuzz-cache fuzz-failures $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

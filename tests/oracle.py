@@ -113,7 +113,7 @@ class Oracle:
         self._live = np.zeros(0, dtype=np.int64)
         self._answers: dict[str, list[Placed]] = {}
         self._scores: dict[str, np.ndarray] = {}
-        self._words: dict[str, list[Any]] = {}  # columns of words
+        self._words: dict[str, list[Any]] = {}  # what sources said, by the sources that a query names
         self.parts: dict[str, Parts] = {}  # of incomplete queries
         self._snapshots: dict[str, list[tuple[set[Any], set[Any]]]] = {}  # ids in the window, ids in the skyline
         for query in queries:
@@ -127,12 +127,7 @@ class Oracle:
 
     def push(self, rows: Rows) -> list[Change]:
         ids = list(rows[self.id_column])
-        words = {query.parts.source for query in self.queries.values() if query.parts}
-        apart = {self.id_column, self.time_column, *words}
-        fresh = {name: as_float(values) for name, values in rows.items() if name not in apart}
-        fresh |= {name: np.array([np.nan if is_missing(v) else 0.0 for v in rows[name]]) for name in words}
-        for name in words:
-            self._words.setdefault(name, []).extend(rows[name])
+        fresh = self._read(rows, len(ids))
         times = as_time(rows[self.time_column]) if self.time_column is not None and ids else np.zeros(len(ids))
         if not ids:
             return []
@@ -153,10 +148,12 @@ class Oracle:
         return changes
 
     def delete(self, ids: Iterable[Any]) -> list[Change]:
-        for name in ids:
+        """An id that is named twice is named once; a deletion that finds no row is none."""
+        before = len(self.latest)
+        for name in dict.fromkeys(ids):
             if self.latest.pop(name, None) is None:
                 self.unknown_deletes += 1
-        return self._judge(self.now) if self.every == 1 else []
+        return self._judge(self.now) if self.every == 1 and len(self.latest) < before else []
 
     def advance(self, time: Any) -> list[Change]:
         value = as_time(time)[()]
@@ -164,12 +161,16 @@ class Oracle:
             self._tick = 1_000_000_000
         changes = self._pass_boundaries(value)
         self.now = value if self.now is None else max(self.now, value)
-        return self._judge(self.now) if self.every == 1 else changes
+        if self.every == 1 and self.window.kind != "latest":  # where rows do not expire, time changes nothing
+            return self._judge(self.now)
+        return changes
 
     def add(self, query: Query) -> list[Change]:
         """Judged at once over the window as of the last judgement."""
         assert query.name not in self.queries
         self.queries[query.name] = query
+        for column in self._needs(query):
+            self.columns.setdefault(column, np.full(len(self.ids), np.nan))
         self._scores[query.name] = self._ranked(query, self.columns)[0]
         self._answers[query.name] = []
         self._reported[query.name] = set()
@@ -191,6 +192,24 @@ class Oracle:
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
+    def _read(self, rows: Rows, count: int) -> dict[str, np.ndarray]:
+        """The columns of a batch; one that no query needs now has no values in its rows."""
+        fresh: dict[str, np.ndarray] = {}
+        for query in self.queries.values():
+            if query.parts is not None and query.parts.named not in fresh:
+                words = list(rows[query.parts.source])
+                fresh[query.parts.named] = np.array([np.nan if is_missing(word) else 0.0 for word in words])
+                told = self._words.setdefault(query.parts.named, [])
+                told += [None] * (len(self.ids) - len(told)) + words
+            fresh |= {name: as_float(rows[name]) for name in self._needs(query) if name in rows}
+        nothing = np.full(count, np.nan)
+        return dict.fromkeys(self.columns, nothing) | fresh
+
+    @staticmethod
+    def _needs(query: Query) -> tuple[str, ...]:
+        read = (query.parts.named, query.parts.value) if query.parts else query.score.columns
+        return read + tuple(column for column, _, _ in query.where)
+
     def _take(self, query: Query, parts: Parts, ordinal: int) -> None:
         """Hand a row to an incomplete query, with what is live once it has come, judged or not."""
         row = ordinal - 1
@@ -199,7 +218,8 @@ class Oracle:
         else:
             head = int(np.argmax(self.times > self.times[row] - self.window.size * self._tick)) + 1
         ranked = not np.isnan(self._scores[query.name][row])
-        word = self._words[parts.query.source][row]
+        told = self._words.get(parts.query.named, [])
+        word = told[row] if row < len(told) else None
         parts.take(self.ids[row], word, self.columns[parts.query.value][row], ranked, head)
 
     def _remember(self, ids: list[Any], fresh: dict[str, np.ndarray], times: np.ndarray) -> None:
@@ -223,8 +243,7 @@ class Oracle:
         rows = len(next(iter(columns.values())))
         scores = np.zeros(rows) if query.prefer or query.parts else score_rows(query.score, columns)
         lacking = np.zeros(len(scores), dtype=bool)
-        read = (query.parts.source, query.parts.value) if query.parts else query.score.columns
-        for column in read + tuple(column for column, _, _ in query.where):
+        for column in Oracle._needs(query):
             lacking |= np.isnan(columns[column])
         out = lacking | np.isnan(scores)
         for column, low, high in query.where:
@@ -240,10 +259,12 @@ class Oracle:
         step = self.every.seconds * self._tick
         last = time // step * step
         changes: list[Change] = []
+        counting = max((query.snapshots for query in self.queries.values()), default=0)
         while self.boundary is not None and self.boundary < last:
             self.boundary += step
             changes += self._judge(self.boundary)
-            if self.window.kind != "time" or len(self._live) == 0:
+            counting -= 1
+            if (self.window.kind != "time" or len(self._live) == 0) and counting <= 0:
                 break  # no row comes and none expires: the boundaries that are left see the same
         self.boundary = last
         return changes

@@ -21,6 +21,11 @@ class Incomplete:
     formula: str = ""  # instead of combine, over the names of sources
     most: int | None = None
 
+    @property
+    def named(self) -> str:
+        """The source column as this query reads it: queries that name the same sources share it."""
+        return f"{self.source} of {self.sources}"
+
 
 class Part(NamedTuple):
     id: Any
@@ -54,7 +59,7 @@ class Parts:
             self.unknown += 1
             return None
         number = self.query.sources.index(source)
-        if math.isinf(value):
+        if math.isinf(value) or (self.query.learn and abs(value) > 1e300):
             self.outside += 1
             return None
         if self.query.learn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -66,9 +67,18 @@ def score_rows(score: Score, columns: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.sqrt(total) if score.kind == "distance" else total
 
 
+def _power(base: float, exponent: float) -> float:
+    """C's pow; where Python raises an error it is infinite or no number."""
+    try:
+        return math.pow(base, exponent)
+    except (ValueError, OverflowError):
+        return float(np.power(np.float64(base), np.float64(exponent)))
+
+
 def _evaluate(node: ast.expr, columns: Mapping[str, np.ndarray]) -> Any:
     if isinstance(node, ast.Constant):
-        return np.float64(node.value)
+        # One for each row: NumPy takes a shortcut for some single exponents, whose last bit may be another.
+        return np.full(len(next(iter(columns.values()))), np.float64(node.value))
     if isinstance(node, ast.Name):
         return columns[node.id]
     if isinstance(node, ast.UnaryOp):
@@ -86,5 +96,5 @@ def _evaluate(node: ast.expr, columns: Mapping[str, np.ndarray]) -> Any:
             case ast.Div():
                 return np.divide(left, right)
             case ast.Pow():
-                return np.power(left, right)
+                return np.vectorize(_power, otypes=[float])(left, right)
     raise ValueError(f"the oracle cannot evaluate {ast.dump(node)}")

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from topwatch.bench.generators import BLOCK, CLUSTERS, KINDS, SPREAD, generate, stream
+from topwatch.bench.generators import BLOCK, CLUSTERS, KINDS, VARIANCE, generate, stream
 from topwatch.errors import QueryError
 
 ROWS = 100_000
@@ -90,26 +90,37 @@ def test_correlated_rows_lie_near_the_diagonal(dims: int, neighbours: float) -> 
     assert x.mean(axis=0).std() == pytest.approx(np.sqrt(1 / 12 / dims), rel=0.03)
 
 
-def test_clusters_are_ten_tight_clouds_of_equal_share() -> None:
-    # In 20 columns centres lie far apart. Two blocks with others between them: all blocks share their centres.
-    rows = generate("clustered", 3 * BLOCK, 20, seed=1)
-    left = np.concatenate([rows[:, :BLOCK], rows[:, -BLOCK:]], axis=1)
-    shares = []
-    while left.shape[1] > 0:
-        near = np.linalg.norm(left - left[:, :1], axis=0) < 0.7
-        shares.append(near.sum() / (2 * BLOCK))
-        np.testing.assert_array_less(left[:, near].std(axis=1), 1.1 * SPREAD)
-        left = left[:, ~near]
-    assert len(shares) == CLUSTERS
-    np.testing.assert_allclose(shares, 1 / CLUSTERS, atol=0.02)
+def moments_of_a_cut_gaussian(centres: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of Gaussians around some centres that are cut off at 0 and 1."""
+    x = np.linspace(0, 1, 2001)
+    weights = np.exp(-((x - centres[:, None]) ** 2) / (2 * variance))
+    weights /= weights.sum(axis=1, keepdims=True)
+    means = weights @ x
+    return means, weights @ (x * x) - means * means
+
+
+def test_clusters_are_two_clouds_of_equal_share() -> None:
+    # In 40 columns centres lie far apart. Two blocks with others between them: all blocks share their centres.
+    rows = generate("clustered", 3 * BLOCK, 40, seed=1)
+    rows = np.concatenate([rows[:, :BLOCK], rows[:, -BLOCK:]], axis=1)
+    apart = np.linalg.svd(rows - rows.mean(axis=1, keepdims=True), full_matrices=False)[0][:, 0]
+    side = apart @ rows > apart @ rows.mean(axis=1)
+    assert side.mean() == pytest.approx(1 / CLUSTERS, abs=0.02)
+    centres = np.linspace(0, 1, 1001)
+    means, variances = moments_of_a_cut_gaussian(centres, VARIANCE)
+    for cloud in (rows[:, side], rows[:, ~side]):
+        expected = np.interp(cloud.mean(axis=1), means, variances)
+        np.testing.assert_allclose(cloud.var(axis=1), expected, rtol=0.05)
+        others = np.corrcoef(cloud)[np.triu_indices(40, 1)]
+        np.testing.assert_allclose(others, 0.0, atol=0.06)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("antt", 5, 2), "kind: 'antt' is not known; accepted are ind, ant, cor, clustered; did you mean 'ant'?"),
-        (("ind", 5, 0), "dims: ind takes 1 or more columns, got 0"),
-        (("cor", 5, 1), "dims: cor takes 2 or more columns, got 1"),
+        (("ind", 5, 0), "dims: ind takes 1 to 10,000 columns, got 0"),
+        (("cor", 5, 1), "dims: cor takes 2 to 10,000 columns, got 1"),
         (("ant", 5, 21), "dims: ant takes 2 to 20 columns, got 21"),
         (("ind", -1, 2), "rows: accepted is 0 or more, got -1"),
         (("ind", 5, 2, -1), "seed: accepted is 0 or more, got -1"),

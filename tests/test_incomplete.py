@@ -125,3 +125,12 @@ def test_entries_say_what_is_known_of_an_object(said: dict[str, Any], best: list
         scale = 4 if said else 1
         values = {"EWR": [2 / scale], "JFK": [3 / scale]}
         assert query.evaluate(values) == (first.score, first.best)
+
+
+@pytest.mark.parametrize("bounds", [None, (0, 9)], ids=["free", "bounded"])
+def test_a_ready_made_source_that_there_is_not(bounds: Any) -> None:
+    query = tw.IncompleteTopK(k=2, sources=["a", "b"], bounds=bounds, name="q")
+    monitor = tw.Monitor(query, window=tw.last(5))
+    monitor.push({"id": [1, 2, 3], query.coded: [0.0, 7.0, 1e300], "value": [1.0, 2.0, 3.0]})
+    assert [entry.id for entry in monitor.answer()] == [1]
+    assert monitor.stats()["unknown_source"] == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from real_data import FOLDER
 from sizes import COMPILED, Scale
 
 import topwatch as tw
-from topwatch.algorithms.topk.pa import candidate_limit, increasing_rank
+from topwatch.algorithms.topk.pa import candidate_limit, first_unlikely_rank, increasing_rank
 from topwatch.bench import real
 from topwatch.structures import order
 
@@ -39,9 +40,45 @@ TABLE_X = {
 
 @pytest.mark.parametrize("n", TABLE_V)
 def test_table_v(n: int) -> None:
-    ours = [candidate_limit(n, k, 1e-3) for k in KS]
-    assert ours == pytest.approx(TABLE_V[n], rel=0.04)
-    assert ours == list(TABLE_V[n])  # and in fact the same
+    assert [first_unlikely_rank(n, k, 1e-3) - 1 - k for k in KS] == list(TABLE_V[n])
+
+
+def chance(rank: int, n: int, k: int) -> Fraction:
+    """Equation (9), with the corrected denominator, in whole numbers."""
+    ends = (Fraction(math.comb(n - 1, end - 1), math.comb(2 * n - 2, rank + end - 2)) for end in range(1, k + 1))
+    return Fraction(n * n, 4 * n - 2) * math.comb(n - 1, rank - 1) * sum(ends)
+
+
+@pytest.mark.parametrize("sigma", [1e-9, 1e-3, 0.05, 0.4])
+def test_chances_beyond_the_limit_sum_to_less_than_sigma(sigma: float) -> None:
+    """Definition 4.5; and no row more is kept than that takes, beyond those of Table V's rule."""
+    for n, k in ((2, 1), (30, 1), (30, 4), (30, 29), (90, 9), (90, 30), (200, 3), (200, 60)):
+        limit, least = candidate_limit(n, k, sigma), first_unlikely_rank(n, k, sigma) - 1 - k
+        beyond = sum(chance(rank, n, k) for rank in range(k + limit + 1, n + 1))
+        assert beyond < sigma
+        assert limit == least or beyond + chance(k + limit, n, k) >= sigma
+        assert limit >= least
+
+
+@pytest.mark.parametrize(("n", "k", "limit"), [(40_000, 9, 39), (40_000, 81, 86), (10_000, 500, 180)])
+def test_limits_where_chances_do_not_halve(n: int, k: int, limit: int) -> None:
+    """By the rule of Table V the chances beyond would sum to 1.1, 1.6 and 3.2 times sigma."""
+    assert candidate_limit(n, k, 1e-3) == limit
+
+
+def test_ra_prunes_when_candidates_reach_the_limit() -> None:
+    """Table VII up to step 7: k = 1, n = 6, first pruned at 4 candidates, \u03b3 = 0.5.
+
+    After that ours and the paper differ: it lets an expired row go before the next one comes.
+    """
+    best_first = (2, 3, 1, 7, 5, 6, 4)
+    score = [len(best_first) - best_first.index(step) for step in range(1, 8)]
+    one = tw.Monitor(tw.TopK(k=1, score=tw.linear(x=1.0)), window=tw.last(6), algorithm="ra", id=None, relax=0.5)
+    kept = []
+    for value in score:
+        one.push({"x": np.array([float(value)])})
+        kept.append(one.stats()["kept"])
+    assert kept == [1, 2, 3, 4, 3, 4, 5]
 
 
 @pytest.mark.parametrize("n", TABLE_X)
@@ -115,7 +152,7 @@ def test_errors_of_pa(data: str, k: int, rng: np.random.Generator) -> None:
             x, y = rng.random((2, count))
         elif data == "clustered":
             centre = rng.random((2, 2))[:, rng.integers(2, size=count)]
-            x, y = centre + rng.normal(0, 0.1, (2, count))
+            x, y = centre + rng.normal(0, math.sqrt(0.1), (2, count))
         else:
             assert held is not None
             x, y = held[:, rng.choice(held.shape[1], count, replace=False)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from topwatch.errors import QueryError
 from topwatch.queries import KINDS, Query
-from topwatch.windows import LastRows, LastTime, Latest, Window, duration
+from topwatch.windows import MOST, LastRows, LastTime, Latest, Window, duration
 
 if TYPE_CHECKING:
     from topwatch.structures.schedule import EveryRows, EveryTime
@@ -95,4 +95,6 @@ def schedule_of(every: Any, window: Window, time: str | None) -> EveryRows | Eve
         return schedule
     if isinstance(every, bool) or not isinstance(every, numbers.Integral) or every < 1:
         raise QueryError(f"every: expected a number of rows of at least 1 or a time such as '1 minute', got {every!r}")
+    if int(every) > MOST:
+        raise QueryError(f"every: expected at most {MOST:,} rows, got {every!r}")
     return EveryRows(int(every))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
 from topwatch.errors import DataError, nearest_name
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 NANOSECONDS = "timestamps"
 SECONDS = "numbers (seconds)"
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 class Batch(NamedTuple):
@@ -23,6 +28,9 @@ class Batch(NamedTuple):
     times: np.ndarray | None
     time_kind: str | None
 
+
+# What other libraries raise of a column that they cannot convert; Arrow's errors are among them.
+_FOREIGN = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
 
 Words = Mapping[str, tuple[str, tuple[str | int, ...]]]
 
@@ -56,10 +64,29 @@ def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None
             raise DataError(f"batch: column {column!r} ({why}) is missing; columns are {have}{hint}")
     raw = {column: _column(batch, column) for column in wanted}
     rows = _rows(batch, raw)
-    columns = [_places(raw[coded[c][0]], *coded[c]) if c in coded else _numeric(c, raw[c]) for c in needed]
+    columns = []
+    for column in needed:
+        name, known = coded.get(column, (column, None))
+        columns.append(_numeric(name, raw[name]) if known is None else _places(name, raw[name], known))
     ids = None if id is None else as_ids(id, raw[id])
     times, kind = (None, None) if time is None else _times(time, raw[time])
     return Batch(rows, columns, ids, times, kind)
+
+
+def _converted(convert: Callable[P, T]) -> Callable[P, T]:
+    """Let a function on a column, whose name comes first, refuse by our own error what other libraries cannot do."""
+
+    @functools.wraps(convert)
+    def refusing(*args: P.args, **named: P.kwargs) -> T:
+        try:
+            return convert(*args, **named)
+        except DataError:
+            raise
+        except _FOREIGN as error:
+            reason = str(error).splitlines()[:1] or [type(error).__name__]
+            raise DataError(f"batch: column {args[0]!r} cannot be read: {reason[0]}") from None
+
+    return refusing
 
 
 def _names(batch: Any) -> list[str]:
@@ -75,30 +102,44 @@ def _names(batch: Any) -> list[str]:
 
 
 def _column(batch: Any, name: str) -> Any:
-    column = native(batch[name])
-    if isinstance(column, str) or not hasattr(column, "__len__"):
+    column = native(name, batch[name])
+    if isinstance(column, str | bytes) or not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
         raise DataError(f"batch: column {name!r}: expected an array, got {column!r}")
     return column
 
 
-def native(column: Any) -> Any:
-    """Return a pandas or polars column as NumPy or Arrow has it, without copying where that can be."""
+@_converted
+def native(name: str, column: Any) -> Any:
+    """Return a column as NumPy or Arrow has it, without copying where that can be."""
     kind = type(column).__module__.partition(".")[0]
+    if kind in ("pandas", "polars", "pyarrow") and getattr(column, "ndim", 1) != 1:
+        raise DataError(f"batch: column {name!r}: expected one dimension, got a {type(column).__name__}")
     if kind == "pandas":
         if isinstance(column.dtype, np.dtype):
             return column.to_numpy()
-        if hasattr(column.array, "__arrow_array__"):
-            return column.array.__arrow_array__()
+        column = getattr(column, "array", column)  # of a series
+        if hasattr(column, "__arrow_array__"):
+            return column.__arrow_array__()
         import pyarrow as pa
 
         return pa.array(column, from_pandas=True)  # times with a zone
     if kind == "polars":
+        if str(column.dtype) == "Object" and len(column):  # in Arrow they would be addresses in memory
+            raise DataError(f"batch: column {name!r} has Python objects; expected numbers, text or times")
         column = column.to_arrow()
         kind = "pyarrow"
     if kind == "pyarrow":
         import pyarrow as pa
 
-        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        return column if isinstance(column, pa.Array) else None
+    if isinstance(column, np.ma.MaskedArray):
+        import pyarrow as pa
+
+        return pa.array(column)
+    if isinstance(column, np.ndarray) and column.ndim != 1:
+        raise DataError(f"batch: column {name!r}: expected one dimension, got shape {column.shape}")
     return column
 
 
@@ -116,12 +157,9 @@ def _rows(batch: Any, raw: Mapping[str, Any]) -> int:
     return lengths[first]
 
 
+@_converted
 def _numeric(name: str, values: Any) -> np.ndarray:
-    if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(np.float64), np.nan)
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
-        if values.ndim != 1:
-            raise DataError(f"batch: column {name!r}: expected one dimension, got shape {values.shape}")
         return values.astype(np.float64, copy=False)
     if isinstance(values, np.ndarray) and values.dtype.kind == "c":
         raise DataError(f"batch: column {name!r} is {values.dtype}; expected numbers")
@@ -139,7 +177,8 @@ def _numeric(name: str, values: Any) -> np.ndarray:
     return numbers
 
 
-def _places(values: Any, name: str, words: tuple[str | int, ...]) -> np.ndarray:
+@_converted
+def _places(name: str, values: Any, words: tuple[str | int, ...]) -> np.ndarray:
     """Return the place of each value among the words: -1 where it is none of them, NaN where it is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -170,14 +209,19 @@ def _arrow(name: str, values: Any, expected: str = "values of one type") -> Any:
     import pyarrow as pa
 
     if isinstance(values, pa.Array):
+        if pa.types.is_run_end_encoded(values.type):
+            import pyarrow.compute as pc
+
+            return pc.run_end_decode(values)
         return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
     try:
         return pa.array(values, from_pandas=isinstance(values, np.ndarray) and values.dtype == object)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-        reason = str(error).splitlines()[0]
+    except _FOREIGN as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(f"batch: column {name!r}: expected {expected} ({reason})") from None
 
 
+@_converted
 def as_ids(name: str, values: Any) -> Any:
     """Return ids as NumPy numbers where they are numbers, else as an Arrow array; null ids are refused."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
@@ -195,13 +239,29 @@ def as_ids(name: str, values: Any) -> Any:
         return np.empty(0, np.int64)
     if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
         return array.cast(pa.string())
+    if pa.types.is_binary_view(array.type):
+        return array.cast(pa.binary())
+    if pa.types.is_temporal(array.type) and len(array):
+        import pyarrow.compute as pc
+
+        pc.min_max(array).as_py()  # Python has no dates beyond the year 9999
+    if not (pa.types.is_primitive(array.type) or any(is_kind(array.type) for is_kind in _id_kinds())):
+        raise DataError(f"batch: id column {name!r} is {array.type}; expected numbers, text, bytes or times")
     return array
 
 
+def _id_kinds() -> tuple[Callable[[Any], bool], ...]:
+    import pyarrow as pa
+
+    kinds = pa.types
+    return kinds.is_string, kinds.is_binary, kinds.is_large_binary, kinds.is_fixed_size_binary, kinds.is_decimal
+
+
 def _whole(values: np.ndarray) -> np.ndarray:
-    return values if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
+    return values.astype(np.uint64 if values.dtype.kind == "u" and values.dtype.itemsize == 8 else np.int64, copy=False)
 
 
+@_converted
 def _times(name: str, values: Any) -> tuple[np.ndarray, str]:
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
         times = values.astype(np.float64, copy=False)
@@ -230,7 +290,7 @@ def moment(place: str, time: Any) -> tuple[float, str]:
     if isinstance(time, bool) or time is None:
         raise DataError(f"{place}: expected a timestamp or a number (seconds), got {time!r}")
     if isinstance(time, int | float | np.integer | np.floating):
-        if not np.isfinite(time):
+        if not -_LARGEST <= time <= _LARGEST:
             raise DataError(f"{place}: expected a finite number, got {time!r}")
         return float(time), SECONDS
     try:

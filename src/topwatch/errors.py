@@ -5,9 +5,19 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST = 1000  # characters of a message
+
 
 class TopwatchError(Exception):
-    """Base of all errors that topwatch raises on purpose."""
+    """Base of all errors that topwatch raises on purpose. A message is one line, whatever it repeats of a value."""
+
+    def __init__(self, *messages: object) -> None:
+        super().__init__(*(_line(text) if isinstance(text, str) else text for text in messages))
+
+
+def _line(text: str) -> str:
+    text = " ".join(text.split()) if "\n" in text or "\r" in text else text
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 class QueryError(TopwatchError, ValueError):

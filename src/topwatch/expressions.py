@@ -97,7 +97,10 @@ def _as_float(value: object) -> float:
 
 
 def _name(node: ast.expr) -> str:
-    source = ast.unparse(node)
+    try:
+        source = ast.unparse(node)
+    except RecursionError:
+        source = "..."
     if len(source) > 40:
         source = source[:37] + "..."
     if isinstance(node, ast.Call):

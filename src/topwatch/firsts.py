@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
+
+from topwatch.structures.saved import Saved
 
 _ENTER = 1
 _BITS = 42  # of a row's tick; the query's number stands above
@@ -33,14 +35,17 @@ class Firsts:
         self._known = known[(known & ((1 << _BITS) - 1)) >= head]
         return fresh
 
-    def save(self, numbers: Sequence[int]) -> dict[str, np.ndarray]:
-        """Return what is remembered of the queries with these numbers, by their order."""
+    def save(self, numbers: Sequence[int], head: int) -> dict[str, np.ndarray]:
+        """Return what is remembered of the queries with these numbers, by their order, and of rows from ``head`` on."""
         queries, ticks = self._known >> _BITS, self._known & ((1 << _BITS) - 1)
         order = {number: i for i, number in enumerate(numbers)}
         places = np.array([order.get(int(query), -1) for query in queries], np.int64)
-        return {"reported queries": places[places >= 0], "reported ticks": ticks[places >= 0]}
+        kept = (places >= 0) & (ticks >= head)
+        return {"reported queries": places[kept], "reported ticks": ticks[kept]}
 
-    def load(self, arrays: Mapping[str, np.ndarray], numbers: Sequence[int]) -> None:
-        """Take back what was saved; the queries have these numbers now."""
-        queries = np.array(numbers, np.int64)[arrays["reported queries"]]
-        self._known = np.sort((queries << _BITS) | arrays["reported ticks"])
+    def load(self, saved: Saved, numbers: Sequence[int], head: int, judged: int) -> None:
+        """Take back what was saved of rows from ``head`` to the last judged; the queries have these numbers now."""
+        places = saved.ints("reported queries", None, low=0, high=len(numbers) - 1)
+        ticks = saved.ints("reported ticks", places.size, low=head, high=min(judged, (1 << _BITS) - 1))
+        self._known = np.unique((np.array(numbers, np.int64)[places] << _BITS) | ticks)
+        saved.expect(self._known.size == ticks.size, "reported ticks", "each row once for a query")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +13,7 @@ from topwatch.errors import QueryError, nearest_name
 from topwatch.expressions import COLUMN
 from topwatch.ranking import Range, Ranking, check_common, check_k
 from topwatch.scoring import Score, finite_number
+from topwatch.windows import MOST
 
 COMBINES = ("sum", "max", "mean")
 OCCURRENCES = ("single", "sum", "max")
@@ -131,7 +134,7 @@ class IncompleteTopK(Ranking):
         low, high = [], []
         for source in self.sources:
             said = parts.get(source, ())
-            low.append((max(said) if self.occurrences == "max" else sum(said[1:], said[0])) if said else 0.0)
+            low.append((max(said) if self.occurrences == "max" else _sum(said)) if said else 0.0)
             more = (self.most or math.inf) - len(said) if self.occurrences == "sum" else 1.0
             settled = bool(said) and self.occurrences == "single"
             hope = low[-1] + max(more, 0) * unknown if self.occurrences == "sum" else unknown
@@ -147,7 +150,7 @@ class IncompleteTopK(Ranking):
         terms = [weight * value for weight, value in zip(self.factors(), values, strict=True)]
         if self.combine == "max":
             return max(terms)
-        return sum(terms) / sum(self.factors()) if self.combine == "mean" else sum(terms)
+        return _sum(terms) / _sum(self.factors()) if self.combine == "mean" else _sum(terms)
 
     def _check_combine(self, place: str) -> None:
         if not isinstance(self.combine, Score):
@@ -175,6 +178,8 @@ class IncompleteTopK(Ranking):
             raise QueryError(f"{place}: expected a whole number of at least 1, got {self.most!r}")
         if self.occurrences == "single":
             raise QueryError(f"{place}: goes with occurrences='sum' or 'max'; with 'single' it is 1")
+        if self.most > MOST:
+            raise QueryError(f"{place}: expected at most {MOST:,}, got {self.most!r}")
 
     def _checked_weights(self) -> dict[str | int, float] | None:
         if self.weights is None:
@@ -208,6 +213,11 @@ class IncompleteTopK(Ranking):
                 raise QueryError(f"{place}: {name!r} is no source; sources are {known}")
 
 
+def _sum(values: Sequence[float]) -> float:
+    """Add from left to right, as kernels do; Python's own sum is compensated from 3.12 on."""
+    return functools.reduce(operator.add, values)
+
+
 def _checked_sources(kind: str, sources: object) -> tuple[str | int, ...]:
     place = f"{kind}: sources"
     if isinstance(sources, str) or not isinstance(sources, Sequence) or not sources:
@@ -215,6 +225,8 @@ def _checked_sources(kind: str, sources: object) -> tuple[str | int, ...]:
     whole = all(isinstance(source, int) and not isinstance(source, bool) for source in sources)
     if not whole and not all(isinstance(source, str) and source for source in sources):
         raise QueryError(f"{place}: expected non-empty strings, or whole numbers, got {list(sources)!r}")
+    if whole and any(not -(2**63) <= int(source) < 2**63 for source in sources):
+        raise QueryError(f"{place}: expected whole numbers of 64 bits, got {list(sources)!r}")
     if len(set(sources)) < len(sources):
         raise QueryError(f"{place}: expected each source once, got {list(sources)!r}")
     if len(sources) > MOST_SOURCES:

@@ -93,11 +93,11 @@ class Intake:
         """Read the ids of rows to delete."""
         if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
             ids = [ids]
-        values = batches.native(ids)
-        if isinstance(values, set | frozenset | tuple):
-            values = list(values)
-        values = batches.as_ids("ids", values)
-        if self.id_kind == "uint64" and len(values) and values.dtype == np.int64 and values.min() >= 0:
+        if isinstance(ids, set | frozenset | tuple):
+            ids = list(ids)
+        values = batches.as_ids("ids", batches.native("ids", ids))
+        whole = isinstance(values, np.ndarray) and values.dtype == np.int64
+        if self.id_kind == "uint64" and whole and len(values) and values.min() >= 0:
             values = values.astype(np.uint64)  # a list of small numbers does not say which type it is of
         if len(values):
             self._same_ids(values, "delete: ids")

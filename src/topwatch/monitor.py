@@ -16,7 +16,7 @@ from topwatch.changes import Answer, Changes, Entry, join
 from topwatch.errors import QueryError, nearest_name
 from topwatch.firsts import Firsts
 from topwatch.intake import Intake, count_skipped
-from topwatch.queries import KINDS, IncompleteTopK, Query
+from topwatch.queries import KINDS, IncompleteTopK, Query, snapshots_of
 from topwatch.reasons import Why, explain_row
 from topwatch.roll import Roll, Served, explained
 from topwatch.structures.constants import counted
@@ -204,6 +204,7 @@ class Monitor:
         for column in served.query.columns:
             needy = (other.name for other in self._served.values() if column in other.query.columns)
             self._intake.columns[column] = next(needy, "")
+        self._feed.every.repeats = max((snapshots_of(one.query) for one in self._served.values()), default=1)
         self._close_empty()
 
     def stats(self) -> dict[str, int]:
@@ -249,7 +250,7 @@ class Monitor:
         ids = self._ids(live, rows.seq[live])
         names = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
         answer = self.answer(served.name)
-        mine = np.flatnonzero([name == id for name in names])
+        mine = np.flatnonzero([_same(name, id) for name in names])
         if isinstance(served.query, IncompleteTopK):
             return gathered.explain(id, served, live[mine], answer)
         row = int(mine[-1]) if mine.size else None
@@ -270,16 +271,17 @@ class Monitor:
 
     # ---- how it is done
 
-    def _make_feed(self) -> Feed:
+    def _make_feed(self, held: int | None = None) -> Feed:
+        """Make a feed; ``held`` is how many rows it begins with, after a restore."""
         from topwatch.structures.feed import FifoFeed, LatestFeed
 
         window, columns = self._window, len(self._intake.columns)
         schedule = schedule_of(self._every, window, self._intake.time)
         if isinstance(window, Latest):
-            return LatestFeed(columns, schedule)
+            return LatestFeed(columns, schedule) if held is None else LatestFeed(columns, schedule, held)
         if isinstance(window, LastRows):
-            return FifoFeed(columns, window.rows, None, schedule)
-        return FifoFeed(columns, None, window.nanoseconds, schedule)
+            return FifoFeed(columns, window.rows, None, schedule, held)
+        return FifoFeed(columns, None, window.nanoseconds, schedule, held)
 
     def _count_alike(self, queries: Iterable[Query]) -> None:
         for query in queries:
@@ -290,20 +292,22 @@ class Monitor:
             raise QueryError("emit: 'first' is of rows, and IncompleteTopK of objects; accepted is 'changes'")
         if self._switch is not None:
             check_query(query, name, self._window)
-        choice = plan.choose(query, name, self._window, self._algorithm, "max_error" in self._options)
+        plan.check_cells(query, name, self._options)
+        choice = plan.choose(query, name, self._window, self._algorithm, self._options)
         return choice if self._switch is None else self._switch.load.choice(choice)
 
-    def _serve(self, query: Query, choice: plan.Choice) -> None:
-        self._served[choice.query] = Served(query, choice.query, *self._seat(query, choice), choice)
+    def _serve(self, query: Query, choice: plan.Choice, group: plan.Group | None = None) -> None:
+        self._served[choice.query] = Served(query, choice.query, *self._seat(query, choice, group), choice)
+        self._feed.every.repeats = max(self._feed.every.repeats, snapshots_of(query))
         self._roll.add(self._served[choice.query])
 
-    def _seat(self, query: Query, choice: plan.Choice) -> tuple[Engine, int]:
-        """Find or make the engine that serves a query, and give it a place there."""
-        group = plan.group_of(query, choice.algorithm, self._alike[query.reads])
+    def _seat(self, query: Query, choice: plan.Choice, known: plan.Group | None = None) -> tuple[Engine, int]:
+        """Find or make the engine that serves a query, and give it a place there; its group may be known."""
+        group = known or plan.group_of(query, choice.algorithm, self._alike[query.reads])
         number = {column: place for place, column in enumerate(self._intake.columns)}
         if group not in self._engines:
             self._engines[group] = plan.build(group, self._feed, self._window, number, self._options)
-            if group[2]:
+            if group[2] and known is None:
                 self._gather(group, number)
         return self._engines[group], self._engines[group].add(query, number)
 
@@ -393,3 +397,11 @@ class Monitor:
         self._feed._check()
         for engine in self._engines.values():
             engine._check()
+
+
+def _same(name: Any, id: Any) -> bool:
+    """Compare ids; one of a type that cannot be compared is another one."""
+    try:
+        return bool(name == id)
+    except Exception:  # of the library that the type comes from
+        return False

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Group = tuple[str, bool, tuple[str, ...]]  # algorithm, thresholds or not, columns of the grid
 
 MOST_ROWS = 1_000_000  # of an answer
+MOST_CELLS = 1 << 24  # of a grid
+MOST_OF_OPTION = 1 << 40
 MANY_QUERIES = 24  # from here on, queries that read the same columns have a group and a grid of their own
 
 _INDEX = ("index", "cells")
@@ -84,7 +86,8 @@ ALGORITHMS = {
 AUTO = ("reserve", "floor", "witness", "tally")  # one for each family
 SHARES = ("kept", "epsilon", "delta", "sigma", "max_error")  # options between 0 and 1
 SWITCHES = ("suffix", "view")
-WORDS = ("route", "index")
+ROOMS = ("slack", "kmax", "bitmaps", "maxcand", "cells")  # for which memory is taken at once
+WORDS = {"route": ("auto", "lists", "scan"), "index": ("auto", "grid", "none")}
 FAMILIES = {  # what each ranks by
     "topk": "a score",
     "dominating": "the number of dominated rows",
@@ -104,13 +107,13 @@ class Choice:
     reason: str
 
 
-def choose(query: Query, name: str, window: Window, algorithm: str, may_err: bool = False) -> Choice:
+def choose(query: Query, name: str, window: Window, algorithm: str, options: Mapping[str, Any]) -> Choice:
     """Choose the algorithm for a query, or say why the one asked for cannot serve it.
 
     Where a user allows errors, PA would be a choice too. It is not taken: at the defaults of TODS'15 ``reserve``, which
     is exact, was 2.7 times as fast with k = 9 and 1.7 times with k = 81.
     """
-    _check_query(query, window)
+    _check_query(query, window, options)
     if algorithm != "auto":
         reason = refusal(query, window, algorithm)
         if reason:
@@ -135,13 +138,16 @@ def choose(query: Query, name: str, window: Window, algorithm: str, may_err: boo
         return Choice(name, "reserve", "a threshold never moves: rows are routed to it and nothing is kept")
     if isinstance(window, Latest):
         return Choice(name, "reserve", "it is exact under updates and deletions, and seldom computes from scratch")
-    if may_err:
+    if "max_error" in options:
         return Choice(name, "reserve", "it is exact, and faster than pa, for which you allow an error")
     return Choice(name, "reserve", "it is exact, and none was clearly faster with 1 to 10,000 queries")
 
 
-def _check_query(query: Query, window: Window) -> None:
-    """Refuse what no algorithm serves."""
+def _check_query(query: Query, window: Window, options: Mapping[str, Any]) -> None:
+    """Refuse what no algorithm serves, or none with these options."""
+    kmax = options.get("kmax")
+    if kmax is not None and isinstance(query, TopK | Nearest | IncompleteTopK) and query.k > kmax:
+        raise QueryError(f"kmax: expected at least k of every query, got {kmax} for a k of {query.k}")
     if (
         isinstance(query, TopK | Nearest | Dominating | IncompleteTopK)
         and query.k > MOST_ROWS
@@ -157,6 +163,8 @@ def _check_query(query: Query, window: Window) -> None:
 def check_algorithm(algorithm: str, options: Mapping[str, Any], others: Iterable[str] = ()) -> None:
     """Refuse unknown names and options that neither the algorithm nor ``others`` that may take over have."""
     known = ["auto", *ALGORITHMS]
+    if not isinstance(algorithm, str):
+        raise UnknownAlgorithmError(f"algorithm: expected the name of an algorithm, got {algorithm!r}")
     if algorithm in ELSEWHERE:
         raise UnknownAlgorithmError(
             f"algorithm: {algorithm!r} cannot serve a query of a monitor: {ELSEWHERE[algorithm]}; witness and sampling"
@@ -176,8 +184,11 @@ def check_algorithm(algorithm: str, options: Mapping[str, Any], others: Iterable
 
 
 def _check_option(option: str, value: Any) -> None:
-    """Refuse a value that its option does not take; words are for the algorithm to read."""
+    """Refuse a value that its option does not take."""
     if option in WORDS:
+        if not isinstance(value, str) or value not in WORDS[option]:
+            first, second, third = WORDS[option]
+            raise QueryError(f"{option}: expected {first!r}, {second!r} or {third!r}, got {value!r}")
         return
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if option in SHARES:
@@ -194,6 +205,12 @@ def _check_option(option: str, value: Any) -> None:
             raise QueryError(f"seed: expected a whole number of at least 0, got {value!r}")
     elif not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise QueryError(f"{option}: expected a whole number of at least 1, got {value!r}")
+    elif option == "bitmaps" and value & (value - 1):
+        raise QueryError(f"bitmaps: expected a power of two, got {value}")
+    else:
+        most = MOST_ROWS if option in ROOMS else MOST_OF_OPTION
+        if value > most:
+            raise QueryError(f"{option}: expected at most {most:,}, got {value!r}")
 
 
 def check_window(window: Window, options: Mapping[str, Any]) -> None:
@@ -203,6 +220,16 @@ def check_window(window: Window, options: Mapping[str, Any]) -> None:
         most = (window.rows + 1) // 2
         raise QueryError(
             f"buffer: expected at most (n + 1)/2, here {most:,}, got {buffer:,}; with more, answers would be missed"
+        )
+
+
+def check_cells(query: Query, name: str, options: Mapping[str, Any]) -> None:
+    """Refuse a grid with more cells than there is memory for."""
+    per_axis = options.get("cells", 1)
+    if per_axis ** len(query.reads) > MOST_CELLS:
+        raise QueryError(
+            f"cells: {per_axis:,} along each of the {len(query.reads)} columns of query {name!r} are more than the"
+            f" {MOST_CELLS:,} cells that a grid may have"
         )
 
 
@@ -242,6 +269,16 @@ def family_of(query: Query) -> str:
     if isinstance(query, Skyline | FrequentSkyline):
         return "skyline"
     return "dominating" if isinstance(query, Dominating) else "topk"
+
+
+def is_derived(query: Query, algorithm: str) -> bool:
+    """Tell whether what was last reported for a query follows from the rows of the last judgement.
+
+    It does not where the answer is approximate, counts over earlier snapshots, or ranks by bounds that were learnt.
+    """
+    if isinstance(query, Threshold):
+        return True
+    return ALGORITHMS[algorithm].exact and not isinstance(query, FrequentSkyline | IncompleteTopK)
 
 
 def group_of(query: Query, algorithm: str, alike: int) -> Group:

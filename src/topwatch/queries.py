@@ -249,7 +249,9 @@ class FrequentSkyline(Ranking):
         object.__setattr__(self, "share", share)
         many = self.snapshots
         if isinstance(many, bool) or not isinstance(many, numbers.Integral) or not 1 <= many < 2**31:
-            raise QueryError(f"FrequentSkyline: snapshots: expected a whole number of at least 1, got {many!r}")
+            raise QueryError(
+                f"FrequentSkyline: snapshots: expected a whole number from 1 to 2,147,483,647, got {many!r}"
+            )
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -261,6 +263,11 @@ Scored = TopK | Nearest | Threshold
 Preferring = Dominating | Skyline | FrequentSkyline
 Query = Scored | Preferring | IncompleteTopK
 KINDS = (TopK, Nearest, Threshold, Dominating, Skyline, FrequentSkyline, IncompleteTopK)
+
+
+def snapshots_of(query: Query) -> int:
+    """Return how many of the last judgements a query counts over: 1 unless it is a :class:`FrequentSkyline`."""
+    return int(query.snapshots) if isinstance(query, FrequentSkyline) else 1
 
 
 def _check_score(query: TopK | Threshold) -> None:

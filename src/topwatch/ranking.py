@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import numbers
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from topwatch.errors import QueryError
+from topwatch.windows import MOST
 
 Range = tuple[float, float]
 
@@ -37,6 +38,8 @@ def check_k(query: str, k: object) -> None:
     """Refuse a k that is no whole number of at least 1."""
     if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
         raise QueryError(f"{query}: k: expected a whole number of at least 1, got {k!r}")
+    if int(k) > MOST:
+        raise QueryError(f"{query}: k: expected at most {MOST:,}, got {k!r}")
 
 
 def check_common(query: Any) -> None:
@@ -50,6 +53,11 @@ def check_common(query: Any) -> None:
     object.__setattr__(query, "where", ranges)
 
 
+def _too_large(bound: numbers.Real) -> bool:
+    """Tell whether a whole number is beyond all floats."""
+    return isinstance(bound, numbers.Integral) and abs(int(bound)) > sys.float_info.max
+
+
 def _range(kind: str, column: object, bounds: object) -> Range:
     if not isinstance(column, str) or not column:
         raise QueryError(f"{kind}: where: a column is named by a non-empty string, got {column!r}")
@@ -57,7 +65,7 @@ def _range(kind: str, column: object, bounds: object) -> Range:
     if isinstance(bounds, str) or not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise QueryError(f"{place}: expected a pair (low, high), got {bounds!r}")
     for bound in bounds:
-        if isinstance(bound, bool) or not isinstance(bound, numbers.Real) or math.isnan(bound):
+        if isinstance(bound, bool) or not isinstance(bound, numbers.Real) or bound != bound or _too_large(bound):
             raise QueryError(f"{place}: expected a pair of numbers (low, high), got {tuple(bounds)!r}")
     low, high = float(bounds[0]), float(bounds[1])
     if low > high:

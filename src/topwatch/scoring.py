@@ -115,13 +115,23 @@ def _run(expression: expressions.Expression, arrays: list[NDArray[np.float64]]) 
             elif op == expressions.DIV:
                 stack.append(left / right)
             else:
-                stack.append(np.power(left, right))
+                stack.append(np.array(list(map(_power, left.tolist(), right.tolist())), np.float64))
     result = stack.pop()
     missing = np.isnan(arrays[0])
     for array in arrays[1:]:
         missing = missing | np.isnan(array)
     # x ** 0 is 1 even for NaN: a missing value must not come back to life.
     return np.where(missing, np.nan, result)
+
+
+def _power(base: float, exponent: float) -> float:
+    """Return what C's pow does, as kernels do: NumPy's own differs in the last bit on some processors."""
+    try:
+        return math.pow(base, exponent)
+    except (ValueError, OverflowError):  # not a number, or infinite: nothing is rounded there
+        import numpy as np
+
+        return float(np.power(base, exponent))
 
 
 def linear(weights: Mapping[str, float] | None = None, /, **more: float) -> Score:
@@ -193,6 +203,9 @@ def _weighted(kind: Kind, given: Mapping[str, float] | None, more: Mapping[str, 
 
 def finite_number(field_name: str, value: object) -> float:
     """Return ``value`` as a float, or raise a :class:`QueryError` that names the field."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise QueryError(f"{field_name}: expected a finite number, got {value!r}")
-    return float(value)
+    try:
+        if not isinstance(value, bool) and isinstance(value, numbers.Real) and math.isfinite(value):
+            return float(value)
+    except OverflowError:  # of a whole number beyond all floats
+        pass
+    raise QueryError(f"{field_name}: expected a finite number, got {value!r}")

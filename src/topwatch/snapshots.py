@@ -1,7 +1,9 @@
-"""Snapshots: a flat dict of arrays and a small header, as bytes. Nothing in them is ever executed.
+"""Snapshots: a flat dict of arrays and a small header, as bytes. Nothing in them is ever executed or unpickled.
 
-Layout: the magic word, the format's version, the length of the header, the header (JSON: what the monitor is, and name,
-type and shape of each array), the arrays, and a checksum over all of it.
+Layout: the magic word, the format's version, the length of the header, the header (JSON: what was saved, and name,
+type and shape of each array), the arrays, and a checksum over all of it. All lengths are compared with what there is
+before anything is read; arrays have one of five types. What is in them is checked where it is used
+(:mod:`topwatch.structures.saved`).
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from topwatch.errors import DataError
-from topwatch.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Query, Skyline, Threshold, TopK
-from topwatch.scoring import Score, distance, expr, linear, product, quadratic
-from topwatch.windows import LastRows, LastTime, Latest, Window
+from topwatch.structures.saved import Fields, Saved, refuse
 
 MAGIC = b"topwatch"
-VERSION = 1
-_SCORES = {"linear": linear, "product": product, "quadratic": quadratic, "distance": distance}
+VERSION = 2
+_TYPES = ("<f8", "<i8", "<u8", "|b1", "|u1")
+_START = len(MAGIC) + 8
+_RECORD_BATCH, _COMPRESSION = 2, 3  # numbers of fields in Arrow's Message.fbs
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -34,28 +36,68 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     return body + struct.pack("<I", zlib.crc32(body))
 
 
-def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def unpack(blob: bytes) -> tuple[Fields, Saved]:
     """Read bytes back; a damaged or foreign blob is refused."""
     if not isinstance(blob, bytes | bytearray | memoryview):
         raise DataError(f"snapshot: expected bytes, got {type(blob).__name__}")
     blob = bytes(blob)
-    start = len(MAGIC) + 8
-    if len(blob) < start + 4 or not blob.startswith(MAGIC):
+    if len(blob) < _START + 4 or not blob.startswith(MAGIC):
         raise DataError("snapshot: these bytes are no topwatch snapshot")
     version, length = struct.unpack_from("<II", blob, len(MAGIC))
     if version != VERSION:
-        raise DataError(f"snapshot: format {version} cannot be read; this version of topwatch reads format {VERSION}")
+        raise DataError(
+            f"snapshot: it has format {version}, and this version of topwatch reads format {VERSION} only;"
+            " restore it with the version that wrote it, or push the rows of the window again"
+        )
     if zlib.crc32(blob[:-4]) != struct.unpack("<I", blob[-4:])[0]:
         raise DataError("snapshot: the checksum does not match; the snapshot is damaged or cut short")
-    head = json.loads(blob[start : start + length])
-    arrays = {}
-    place = start + length
-    for name, dtype, shape in head["arrays"]:
-        kind = np.dtype(dtype)
-        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
-        arrays[name] = np.frombuffer(blob, kind, count=size // kind.itemsize, offset=place).reshape(shape).copy()
-        place += size
-    return head["monitor"], arrays
+    if length > len(blob) - _START - 4:
+        refuse("length of the header", f"at most {len(blob) - _START - 4} bytes", length)
+    try:
+        head = Fields(json.loads(blob[_START : _START + length], parse_int=_whole), "header")
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError("snapshot: header: expected JSON; the snapshot is damaged or forged") from None
+    arrays = _arrays(head.raw("arrays"), blob, _START + length)
+    monitor = head.fields("monitor")
+    head.done()
+    return monitor, Saved(arrays)
+
+
+def _whole(text: str) -> int:
+    """Read a whole number; none is written that does not fit into 64 bits."""
+    if len(text) > 20 or not -(2**63) <= int(text) < 2**64:
+        refuse("header", "numbers of 64 bits", text)
+    return int(text)
+
+
+def _arrays(described: Any, blob: bytes, place: int) -> dict[str, np.ndarray]:
+    arrays: dict[str, np.ndarray] = {}
+    end = len(blob) - 4
+    if not isinstance(described, list):
+        refuse("arrays", "a list", described)
+    for line in described:
+        if not isinstance(line, list) or len(line) != 3 or not isinstance(line[0], str) or line[0] in arrays:
+            refuse("arrays", "a name of its own, a type and a shape for each", line)
+        name, dtype, shape = line
+        if not isinstance(dtype, str) or dtype not in _TYPES:
+            refuse(f"array {name!r}", f"a type of {', '.join(_TYPES)}", dtype)
+        lengths = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+        if not lengths or len(shape) not in (1, 2):
+            refuse(f"array {name!r}", "a shape of one or two lengths", shape)
+        kind, count = np.dtype(dtype), 1
+        for n in shape:
+            count *= n  # Python's numbers do not overflow
+        if count * kind.itemsize > end - place:
+            refuse(f"array {name!r}", f"at most the {end - place} bytes that are left", f"shape {shape}")
+        if 0 in shape and max(shape) > end:
+            refuse(f"array {name!r}", "a shape that fits its bytes", shape)
+        arrays[name] = np.frombuffer(blob, kind, count=count, offset=place).reshape(shape).copy()
+        place += count * kind.itemsize
+    if place != end:
+        refuse("arrays", "as many bytes as they say", f"{end - place} more")
+    return arrays
 
 
 def ids_to_array(ids: Any) -> np.ndarray:
@@ -71,104 +113,58 @@ def ids_to_array(ids: Any) -> np.ndarray:
     return np.frombuffer(sink.getvalue(), np.uint8)
 
 
-def ids_from_array(array: np.ndarray, arrow: bool) -> Any:
-    """Undo :func:`ids_to_array`."""
-    if not arrow:
+def ids_from_array(name: str, array: np.ndarray, kind: str) -> Any:
+    """Undo :func:`ids_to_array` for ids of a kind, as it is called in messages and snapshots."""
+    if array.ndim != 1:
+        refuse(f"array {name!r}", "one dimension", array.shape)
+    if kind in ("int64", "uint64", "float64"):
+        if array.dtype.name != kind:
+            refuse(f"array {name!r}", f"ids of type {kind}", array.dtype.name)
         return array
+    if array.dtype != np.uint8:
+        refuse(f"array {name!r}", f"an Arrow stream of {kind}", array.dtype.name)
+    ids = _from_arrow(name, array.tobytes())
+    if str(ids.type) != kind or ids.null_count:
+        refuse(f"array {name!r}", f"ids of type {kind}", f"{ids.null_count} nulls in {ids.type}")
+    return ids
+
+
+def _from_arrow(name: str, stream: bytes) -> Any:
     import pyarrow as pa
 
-    return pa.ipc.open_stream(pa.py_buffer(array.tobytes())).read_all().column("id").combine_chunks()
+    place = f"array {name!r}"
+    try:
+        source = pa.BufferReader(stream)
+        schema = pa.ipc.read_schema(pa.ipc.read_message(source))
+        if schema.names != ["id"]:
+            refuse(place, "an Arrow stream with ids", schema.names)
+        message = pa.ipc.read_message(source)
+        if message.type != "record batch" or _is_compressed(message.metadata.to_pybytes()):
+            refuse(place, "an Arrow record batch that is not compressed", message.type)  # small bytes, large memory
+        batch = pa.ipc.read_record_batch(message, schema)
+        batch.validate(full=True)
+        ids = batch.column(0)
+        if pa.types.is_temporal(ids.type) and len(ids):
+            import pyarrow.compute as pc
+
+            pc.min_max(ids).as_py()  # a time that Python has no value for would be found when it is reported
+        return ids
+    except (pa.ArrowException, EOFError, OSError, ValueError, OverflowError, struct.error) as error:
+        if isinstance(error, DataError):
+            raise
+        refuse(place, "an Arrow stream with ids", str(error).partition("\n")[0])
 
 
-def describe_query(query: Query) -> dict[str, Any]:
-    """Return a query as plain data."""
-    common: dict[str, Any] = {"name": query.name, "where": dict(query.where)}
-    if isinstance(query, Dominating):
-        return {"kind": "dominating", "k": int(query.k), "prefer": dict(query.prefer), **common}
-    if isinstance(query, IncompleteTopK):
-        return {"kind": "incomplete", **_describe_incomplete(query), **common}
-    if isinstance(query, Skyline):
-        return {"kind": "skyline", "prefer": dict(query.prefer), **common}
-    if isinstance(query, FrequentSkyline):
-        often = {"share": query.share, "snapshots": int(query.snapshots)}
-        return {"kind": "frequent", "prefer": dict(query.prefer), **often, **common}
-    common["score"] = _describe_score(query.score)
-    if isinstance(query, Threshold):
-        return {"kind": "threshold", "above": query.above, **common}
-    return {"kind": "nearest" if isinstance(query, Nearest) else "topk", "k": int(query.k), **common}
+def _is_compressed(message: bytes) -> bool:
+    """Tell whether a record batch names a compression. Tables and fields as flatbuffers have them."""
 
+    def field(table: int, number: int) -> int:
+        fields = table - struct.unpack_from("<i", message, table)[0]
+        size = struct.unpack_from("<H", message, fields)[0]
+        inside = 4 + 2 * number
+        return int(struct.unpack_from("<H", message, fields + inside)[0]) if inside < size else 0
 
-def read_query(data: Mapping[str, Any]) -> Query:
-    """Undo :func:`describe_query`."""
-    common: dict[str, Any] = {"name": data["name"], "where": {c: tuple(r) for c, r in data["where"].items()}}
-    if data["kind"] == "dominating":
-        return Dominating(k=data["k"], prefer=data["prefer"], **common)
-    if data["kind"] == "incomplete":
-        return _read_incomplete(data, common)
-    if data["kind"] == "skyline":
-        return Skyline(prefer=data["prefer"], **common)
-    if data["kind"] == "frequent":
-        return FrequentSkyline(prefer=data["prefer"], share=data["share"], snapshots=data["snapshots"], **common)
-    score = _read_score(data["score"])
-    if data["kind"] == "threshold":
-        return Threshold(score=score, above=data["above"], **common)
-    if data["kind"] == "nearest":
-        return Nearest(k=data["k"], point=dict(zip(score.columns, score.coefficients, strict=True)), **common)
-    return TopK(k=data["k"], score=score, **common)
-
-
-def _describe_incomplete(query: IncompleteTopK) -> dict[str, Any]:
-    ranges = query.ranges()
-    combine = query.combine
-    return {
-        "k": int(query.k),
-        "sources": list(query.sources),
-        "weights": None if query.weights is None else query.factors(),
-        "bounds": query.bounds if ranges is None else [list(pair) for pair in ranges],
-        "combine": combine if isinstance(combine, str) else _describe_score(combine),
-        **{part: getattr(query, part) for part in ("occurrences", "source", "value", "most")},
-    }
-
-
-def _read_incomplete(data: Mapping[str, Any], common: Mapping[str, Any]) -> IncompleteTopK:
-    sources, weights, bounds, combine = (data[part] for part in ("sources", "weights", "bounds", "combine"))
-    if isinstance(bounds, list):
-        bounds = {source: tuple(pair) for source, pair in zip(sources, bounds, strict=True)}
-    return IncompleteTopK(
-        **{part: data[part] for part in ("k", "sources", "occurrences", "source", "value", "most")},
-        combine=combine if isinstance(combine, str) else _read_score(combine),
-        weights=None if weights is None else dict(zip(sources, weights, strict=True)),
-        bounds=bounds,
-        **common,
-    )
-
-
-def _describe_score(score: Score) -> dict[str, Any]:
-    if score.expression is not None:
-        return {
-            "expr": score.expression.text,
-            "increasing": sorted(score.increasing),
-            "decreasing": sorted(score.decreasing),
-        }
-    return {score.kind: dict(zip(score.columns, score.coefficients, strict=True))}
-
-
-def _read_score(data: Mapping[str, Any]) -> Score:
-    if "expr" in data:
-        return expr(data["expr"], data["increasing"], data["decreasing"])
-    ((kind, coefficients),) = data.items()
-    return _SCORES[kind](coefficients)
-
-
-def describe_window(window: Window) -> dict[str, int]:
-    """Return a window as plain data."""
-    if isinstance(window, LastRows):
-        return {"rows": window.rows}
-    return {"nanoseconds": window.nanoseconds} if isinstance(window, LastTime) else {}
-
-
-def read_window(data: Mapping[str, int]) -> Window:
-    """Undo :func:`describe_window`."""
-    if "rows" in data:
-        return LastRows(data["rows"])
-    return LastTime(data["nanoseconds"]) if "nanoseconds" in data else Latest()
+    root = struct.unpack_from("<I", message)[0]
+    at = root + field(root, _RECORD_BATCH)
+    batch = at + struct.unpack_from("<I", message, at)[0]
+    return field(batch, _COMPRESSION) != 0

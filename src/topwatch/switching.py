@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from topwatch import plan
 from topwatch.errors import PlanError, QueryError
 from topwatch.plan import Choice
 from topwatch.queries import Dominating, Query, Threshold
+from topwatch.structures.saved import Fields
 from topwatch.windows import Window, duration
 
 if TYPE_CHECKING:
@@ -129,7 +131,7 @@ class Switch:
         if load.wanted != load.level:
             load.level, load.fresh = load.wanted, True
             load.switches += 1
-            _change_engines(monitor)
+            change_engines(monitor)
         return began
 
     def after(self, monitor: Monitor, began: float, rows: int, judged: bool) -> None:
@@ -153,9 +155,31 @@ class Switch:
         """Return the state as plain data."""
         return dataclasses.asdict(self.load)
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Undo :meth:`save`."""
-        self.load = Load(**saved)
+    def restore(self, saved: Fields) -> None:
+        """Undo :meth:`save`; ``most`` was read when the switch was made."""
+        top = len(LEVELS) - 1
+        costs = saved.raw("costs")
+        known = isinstance(costs, list) and len(costs) == len(LEVELS) and all(map(_is_cost, costs))
+        saved.expect(known, "costs", f"{len(LEVELS)} finite numbers of at least 0", costs)
+        self.load = Load(
+            self.load.most,
+            lag=saved.number("lag", 0.0),
+            level=saved.whole("level", 0, top),
+            wanted=saved.whole("wanted", 0, top),
+            judged=saved.whole("judged", 0, top),
+            switches=saved.whole("switches"),
+            busy=saved.number("busy", 0.0),
+            passed=saved.number("passed", 0.0),
+            rows=saved.whole("rows"),
+            costs=[float(cost) for cost in costs],
+            now=None if saved.missing("now") else saved.number("now"),
+            fresh=saved.flag("fresh"),
+        )
+        saved.done()
+
+
+def _is_cost(cost: object) -> bool:
+    return isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < math.inf
 
 
 def checked_switch(max_lag: Any, algorithm: str, time: str | None, clock: Callable[[], float] | None) -> Switch | None:
@@ -198,7 +222,7 @@ def _note(algorithm: str) -> str:
     return "" if known is None or known.exact else f"approximate: {algorithm}"
 
 
-def _change_engines(monitor: Monitor) -> None:
+def change_engines(monitor: Monitor) -> None:
     """Let other engines go on from what was last reported, as after a restore."""
     feed = monitor._feed
     told = [(served, *served.engine.answer(served.place, feed.live_slots)) for served in monitor._served.values()]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from topwatch.batches import Batch
+from topwatch.batches import NANOSECONDS, Batch
+from topwatch.structures.saved import Fields, Saved
 
 
 class Waiting:
@@ -76,14 +76,48 @@ class Waiting:
         return numbers, arrays
 
     @classmethod
-    def load(cls, numbers: Mapping[str, Any], arrays: Mapping[str, Any], time_kind: str | None) -> Waiting:
-        """Undo :meth:`save`."""
-        waiting = cls(numbers["span"])
-        waiting.late, waiting.latest, waiting._passed = numbers["late"], numbers["latest"], numbers["passed"]
-        if "waiting times" in arrays:
-            times, columns = arrays["waiting times"], arrays["waiting columns"]
-            waiting._held = Batch(times.size, list(columns), arrays.get("waiting ids"), times, time_kind)
+    def load(
+        cls, numbers: Fields, saved: Saved, columns: int, named: bool, ids: Any, kind: str | None, now: float | None
+    ) -> Waiting:
+        """Undo :meth:`save`, for rows of so many columns, with ids where they are ``named``.
+
+        ``kind`` is that of their times, and ``now`` the time of the last that has gone on.
+        """
+        waiting = cls(numbers.whole("span", 1, 2**62 - 1))
+        waiting.late = numbers.whole("late")
+        waiting.latest, waiting._passed = read_time(numbers, "latest", kind), read_time(numbers, "passed", kind)
+        latest, passed = waiting.latest, waiting._passed
+        numbers.expect((latest is None) == (passed is None), "passed", "a time where there is a latest one", passed)
+        if latest is None or passed is None:
+            numbers.expect(now is None, "latest", "a time where rows have gone on", None)
+        elif now is not None:
+            numbers.expect(now <= passed <= latest, "passed", f"a time from {now} to {latest}", passed)
+        if saved.has("waiting times"):
+            times = read_times(saved, "waiting times", None, kind)
+            values = saved.floats("waiting columns", None, times.size, nan=True)
+            inside = latest is not None and bool(np.all((times > passed) & (times <= latest)))
+            saved.expect(inside, "waiting times", f"times after {passed}, up to {latest}")
+            saved.expect(values.shape[0] <= columns, "waiting columns", f"at most {columns} columns", values.shape)
+            fits = len(ids) == times.size if named and ids is not None else not named and ids is None
+            saved.expect(fits, "waiting ids", f"{times.size if named else 'no'} ids")
+            waiting._held = Batch(times.size, list(values), ids, times, kind)
+        numbers.done()
         return waiting
+
+
+def read_time(fields: Fields, name: str, kind: str | None) -> float | None:
+    """Take a time of a kind out of a snapshot, or None where there is none."""
+    if fields.missing(name):
+        return None
+    fields.expect(kind is not None, name, "none, since there have been no times")
+    return fields.whole(name, -(2**63), 2**63 - 1) if kind == NANOSECONDS else fields.number(name)
+
+
+def read_times(saved: Saved, name: str, rows: int | None, kind: str | None) -> np.ndarray:
+    """Take the times of rows of a kind out of a snapshot."""
+    if kind == NANOSECONDS:
+        return saved.ints(name, rows, low=-(2**63), high=2**63 - 1)
+    return saved.floats(name, rows, finite=True)
 
 
 def _pick(batch: Batch, places: np.ndarray) -> Batch:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from topwatch.errors import QueryError, nearest_name
 
 SECOND = 1_000_000_000
+MOST = 2**62 - 1  # of what is counted: sums of two such numbers still have 64 bits
 
 _UNITS = {
     "nanosecond": 1,
@@ -83,6 +84,8 @@ def last(extent: int | str | datetime.timedelta) -> LastRows | LastTime:
         raise QueryError(f"window: last: expected a number of rows or a time such as '10 minutes', got {extent!r}")
     if extent < 1:
         raise QueryError(f"window: last: expected at least 1 row, got {extent!r}")
+    if extent > MOST:
+        raise QueryError(f"window: last: expected at most {MOST:,} rows, got {extent!r}")
     return LastRows(int(extent))
 
 

@@ -268,3 +268,24 @@ def test_approx(said: dict[str, Any], rng: np.random.Generator, scale: Scale) ->
     restored = tw.Monitor.restore(one.snapshot())
     assert list(restored.answer()) == list(one.answer())
     restored._check()
+
+
+@pytest.mark.parametrize("algorithm", INCOMPLETE)
+def test_scores_are_the_same_when_asked_why(algorithm: str, rng: np.random.Generator) -> None:
+    """To the last bit, of objects in the answer and of others, with sums of many rows and learnt bounds."""
+    stream = make(rng, 150, 12)
+    weights = tuple(rng.random(4) + 0.1)
+    several = {"sources": SOURCES, "occurrences": "sum", "learn": True}
+    queries = [
+        gather("added", 2, **several, weights=weights),
+        gather("mean", 2, **several, combine="mean", weights=weights),
+        gather("formula", 2, **several, formula="east * (1 + north) ** 3 + 0.7 * west ** 2"),
+    ]
+    both = Lockstep(queries, Window("count", 80), 1, algorithm)
+    for batch in streams.pieces(stream, [50, 30, 70]):
+        both.push(batch)
+        for query in queries:
+            ranking = both.oracle.parts[query.name].ranking(both.oracle._live.tolist(), both.oracle.seen)
+            assert len(ranking) > 5
+            for _, id, score in ranking:
+                assert both.monitor.why(id, query.name).score == score

@@ -97,6 +97,26 @@ class TestByHand:
         assert both.delete([]) == []
         assert both.oracle.unknown_deletes == 3
 
+    def test_an_id_that_is_named_twice_is_named_once(self, algorithm: str) -> None:
+        both = Lockstep([TOP], LATEST, 1, algorithm)
+        both.push(rows(x=5, y=4, z=3))
+        assert both.delete(["x", "x"]) == [(3, "top", "leave", "x", 5.0), (3, "top", "enter", "z", 3.0)]
+        assert both.delete(["nobody", "nobody", "x", "y", "x", "y"]) == [(3, "top", "leave", "y", 4.0)]
+        assert both.oracle.unknown_deletes == 2
+
+    @pytest.mark.parametrize("every", [1, 3])
+    def test_deletions_among_rows(self, algorithm: str, every: int, rng: np.random.Generator) -> None:
+        """Of ids live, gone, never seen and named twice, of rows before and after; numbers and words for ids."""
+        for words in (False, True):
+            both = Lockstep([TOP], LATEST, every, algorithm)
+            for _ in range(40):
+                ids = rng.integers(0, 9, int(rng.integers(0, 5)))
+                names = [f"id {i}" for i in ids] if words else ids.tolist()
+                if rng.random() < 0.5:
+                    both.delete([*names, *names[:1]])
+                elif names:
+                    both.push({"id": np.array(names), "a": rng.integers(0, 5, ids.size).astype(float)})
+
     def test_everything_deleted_and_begun_again(self, algorithm: str) -> None:
         both = Lockstep([TOP], LATEST, 1, algorithm)
         for _ in range(3):

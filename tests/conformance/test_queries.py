@@ -105,3 +105,14 @@ def test_expressions(text: str, algorithm: str, rng: np.random.Generator) -> Non
     score = Score("expr", text=text)
     queries = [standing.query("top", score, 4), standing.query("above", score, above=1.0)]
     Lockstep(queries, Window("count", 20), 1, algorithm).push(stream)
+
+
+@pytest.mark.parametrize("algorithm", [a for a in ALGORITHMS if a not in ("tsl", "tma", "sma", "cpm", "snn")])
+@pytest.mark.parametrize("text", ["a ** 2 + b", "a ** 3 - b ** 0.5", "(1 + a) ** (b - c)", "c ** -2"])
+def test_powers(text: str, algorithm: str, rng: np.random.Generator) -> None:
+    """On any numbers, to the last bit: vectorised powers are other ones in some of a hundred rows."""
+    stream = streams.make("uniform", rng, 400)
+    both = Lockstep([standing.query("top", Score("expr", text=text), 400)], Window("count", 400), 100, algorithm)
+    both.push(stream)
+    for id in stream["id"][:5].tolist():
+        assert both.monitor.why(id).score == dict(both.oracle.answer("top"))[id]

@@ -97,6 +97,15 @@ def test_frequent(shape: str, every: int | Seconds, rng: np.random.Generator, sc
     both.live_through(streams.pieces(stream, streams.random_sizes(rng, 20)), rng, {3: queries[3]}, {6: "each"})
 
 
+def test_a_deletion_that_finds_no_row_is_no_snapshot() -> None:
+    both = Lockstep([often("often", {"a": "min"}, 0.5, 10)], Window("latest"), 1)
+    both.push({"id": np.array([1, 2]), "a": np.array([1.0, 2.0])})
+    for ids, taken in (([], 2), ([3, 3], 2), ([1, 1, 3], 3), ([1], 3)):
+        both.delete(ids)
+        assert both.monitor.stats()["snapshots"] == taken
+    assert [(entry.id, entry.score) for entry in both.monitor.answer()] == []
+
+
 def test_all_snapshots_sampled_is_exact(rng: np.random.Generator) -> None:
     """With few snapshots in the window the rate of Theorem 5.1 is 1."""
     stream = streams.make("uniform", rng, 300, pool=25)

@@ -52,11 +52,74 @@ def test_file_that_is_no_pipeline(tmp_path: Path, raw: bytes, message: str | Non
             f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefghijk", "bcdefghijkl", strict=True)
         )
         raw += "".join(layers).encode()
-        message = ":1: more than 1,000,000 values, with all aliases followed"
+        message = ":6: f[7]: more than 1,000,000 values, with all aliases followed"
     path.write_bytes(raw)
     with pytest.raises(PipelineError) as caught:
         read(path)
     assert caught.value.args == (f"{path}{message}",)
+
+
+ACCEPTED = "accepted are text, numbers, true, false, null, lists and mappings"
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("!!int x", "!!int: expected a whole number, got 'x'"),
+        ("!!int 1.5", "!!int: expected a whole number, got '1.5'"),
+        ("!!float x", "!!float: expected a number, got 'x'"),
+        ("!!bool maybe", "!!bool: expected true or false, got 'maybe'"),
+        ("!!null x", "!!null: expected null, got 'x'"),
+        ("!!timestamp x", f"the tag '!!timestamp' is not accepted; {ACCEPTED}"),
+        ("!!binary x", f"the tag '!!binary' is not accepted; {ACCEPTED}"),
+        ("!!set {a}", f"the tag '!!set' is not accepted; {ACCEPTED}"),
+        ("!!omap [a: 1]", f"the tag '!!omap' is not accepted; {ACCEPTED}"),
+        ("!x y", f"the tag '!x' is not accepted; {ACCEPTED}"),
+        ("{[a]: b}", "a list as a key; expected text or a whole number"),
+        ("{{a: b}: c}", "a mapping as a key; expected text or a whole number"),
+        ("{true: b}", "true as a key; expected text or a whole number; in quotes it is text"),
+        ("*b", "the alias 'b' names no anchor that has ended before it"),
+        ("{<<: 1}", "expected a mapping, or a list of them, such as *name"),
+        ('"\\0"', "the character '\\x00' is not accepted"),
+        ('"\\ud800"', "the character '\\ud800' is not accepted"),
+    ],
+)
+def test_value_that_a_pipeline_cannot_have(written: str, message: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        parse(f"id: flow\nwindow:\n  last: {written}\n", "p.yml")
+    (line,) = caught.value.args
+    assert re.fullmatch(r"p\.yml:3: window\.last(\['<<'\]|)?: " + re.escape(message), line), line
+
+
+def test_escape_that_names_no_character() -> None:
+    with pytest.raises(PipelineError, match=r"^p\.yml:2: not YAML: .*"):
+        parse('id: flow\ntime: "\\UFFFFFFFF"\n', "p.yml")
+
+
+def test_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topwatch.spark.pipeline.reading.MOST_BYTES", 100)
+    path = tmp_path / "p.yml"
+    path.write_bytes(b"#" * 101)
+    with pytest.raises(PipelineError, match=r"p\.yml: too large; a pipeline has at most 100 bytes$"):
+        read(path)
+
+
+def test_the_parser_without_libyaml_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = parse(EXAMPLE)
+    monkeypatch.setattr("topwatch.spark.pipeline.nodes.yaml.__with_libyaml__", False)
+    assert parse(EXAMPLE) == quick
+
+
+def test_of_many_queries_those_are_named_that_are_refused() -> None:
+    queries = [f"{{name: q{i}, top: 1, score: {{linear: {{x: 1}}}}}}" for i in range(50)]
+    queries[7] = queries[33] = "{name: odd, skyline: {x: min}}"
+    with pytest.raises(PipelineError) as caught:
+        pipeline(queries=f"[{', '.join(queries)}]", algorithm="sma")
+    assert [re.search(r"queries\[\d+\]\S*", line)[0] for line in caught.value.args] == [  # type: ignore[index]
+        "queries[7]:",
+        "queries[33]:",
+        "queries[33].name:",
+    ]
 
 
 def test_file_that_is_not_there(tmp_path: Path) -> None:
@@ -87,6 +150,11 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
         ({"options": "{route: [far]}"}, "options.route: expected 'auto', 'lists' or 'scan', got ['far']"),
         ({"id": "null", "time": "", "options": "{route: far}"},
          "options.route: expected 'auto', 'lists' or 'scan', got 'far'"),
+        ({"algorithm": "{a: 1}"}, "algorithm: expected the name of an algorithm, got {'a': 1}"),
+        ({"source": "{generate: {dims: 1000000000}}"},
+         "source.generate.dims: expected 1 to 10,000 columns for ind, got 1000000000"),
+        ({"queries": "[{skyline: {x: min}, share: 1, snapshots: 99999999999999}]", "window": "latest", "id": "i"},
+         "queries[0].snapshots: expected a whole number from 1 to 2,147,483,647, got 99999999999999"),
         ({"algorithm": "smaa"}, "algorithm: unknown name 'smaa'; accepted are auto, brute, scan, tsl, tma, sma,"
                                 " reserve, sa, ra, pa, sasf,"
          " sarf, sapf, rasf, rarf, rapf, cpm, snn, bfa, eva, ada, ahba, amsa, floor, sla, eaa, approx, tally, witness,"

@@ -6,7 +6,7 @@ something looks odd. Cost per judgement: O(Q N log N), and O(Q N²) for queries 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from topwatch.kernels.rows import ENTER, LEAVE, Rows, Step
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import Dominating, FrequentSkyline, IncompleteTopK, Query, Skyline, Threshold
 from topwatch.structures.engine import Found, Window
+from topwatch.structures.saved import Saved
 
 
 class Brute:
@@ -25,6 +26,7 @@ class Brute:
         self.window = window
         self._queries: list[tuple[Query, dict[str, int]] | None] = []
         self._answers: list[tuple[Ints, Floats, Ints]] = []  # slots, keys, ticks
+        self._told: set[int] = set()  # places of answers that :meth:`set_answer` has said, until :meth:`resume`
         self._scores = 0
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
@@ -38,13 +40,18 @@ class Brute:
         return _joined(self._judge(place, self._live(head, moment), at))
 
     def resume(self, head: int, judged: int) -> None:
-        """Nothing is kept."""
+        """Nothing is kept but the answers."""
+        live = self._live(head, judged)
+        for place, query in enumerate(self._queries):
+            if query is not None and place not in self._told:
+                self._judge(place, live, 0)
+        self._told.clear()
 
-    def save(self) -> dict[str, np.ndarray]:
+    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
         """Nothing: all is derived from the window."""
         return {}
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, saved: Saved) -> None:
         """Nothing was saved."""
 
     def remove(self, place: int) -> None:
@@ -127,8 +134,9 @@ class Brute:
         return slots[order], keys[order]
 
     def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
-        """Say what was last reported, after a restore."""
+        """Say what was last reported, before :meth:`resume`."""
         self._answers[place] = (slots, keys, self.window.seq[slots])
+        self._told.add(place)
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""

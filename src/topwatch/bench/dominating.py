@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from topwatch import snapshots
 from topwatch.bench import accuracy, generators, machine, tkde2011
 from topwatch.bench.accuracy import Tally
 from topwatch.bench.report import verdict_table
@@ -24,6 +23,7 @@ from topwatch.bench.tkde2011 import Experiment, Scale, Setting
 from topwatch.bench.verdicts import Verdict
 from topwatch.monitor import Monitor
 from topwatch.queries import Dominating
+from topwatch.resuming import taken_over
 from topwatch.windows import last
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -115,11 +115,10 @@ def measure(setting: Setting, scale: Scale, seed: int, folder: Path | None) -> P
     monitor = Monitor(query, last(s.n), every=s.n, id=None, algorithm=REFERENCE)
     for start in range(0, s.n, ROWS_PER_PUSH):
         monitor.push(batch(start, min(s.n, start + ROWS_PER_PUSH)))
-    header, arrays = snapshots.unpack(monitor.snapshot())
+    blob = monitor.snapshot()
     courses = {}
     for name in sorted(s.algorithms, key=lambda name: name != REFERENCE):
-        mine = {**header, "every": 1, "algorithm": name, "options": s.options(name)}
-        courses[name] = _Course(Monitor.restore(snapshots.pack(mine, arrays)))
+        courses[name] = _Course(taken_over(blob, name, s.options(name), every=1))
     for course in courses.values():
         for start in range(s.n, begin, ROWS_PER_PUSH):
             course.monitor.push(batch(start, min(begin, start + ROWS_PER_PUSH)))

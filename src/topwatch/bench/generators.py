@@ -23,8 +23,8 @@ from topwatch.errors import QueryError, nearest_name
 Array: TypeAlias = NDArray[np.float64]
 
 BLOCK = 8192
-CLUSTERS = 10
-SPREAD = 0.05
+CLUSTERS = 2
+VARIANCE = 0.1
 
 
 def generate(kind: str, rows: int, dims: int, seed: int = 0) -> Array:
@@ -108,17 +108,18 @@ def cor(rng: Generator, common: Generator, dims: int) -> Array:
 
 
 def clustered(rng: Generator, common: Generator, dims: int) -> Array:
-    """Clustered: ten round clouds, the same for the whole stream, with their centres uniform in the unit cube.
+    """Clustered: two round clouds, the same for the whole stream, with their centres uniform in the unit cube.
 
-    A row belongs to each cloud with the same probability. Its columns are independent Gaussians around the centre with
-    standard deviation 0.05, cut off at 0 and 1 (a value outside is drawn again).
+    As in TODS 2015, section 8. A row belongs to each cloud with the same probability. Its columns are independent
+    Gaussians of variance 0.1 around the centre; a value outside [0, 1] is drawn again.
     """
+    spread = float(np.sqrt(VARIANCE))
     centres = common.random((dims, CLUSTERS))
     centre = centres[:, rng.integers(CLUSTERS, size=BLOCK)]
-    x = centre + SPREAD * rng.standard_normal((dims, BLOCK))
+    x = centre + spread * rng.standard_normal((dims, BLOCK))
     outside = (x < 0.0) | (x > 1.0)
     while outside.any():
-        x[outside] = centre[outside] + SPREAD * rng.standard_normal(int(outside.sum()))
+        x[outside] = centre[outside] + spread * rng.standard_normal(int(outside.sum()))
         outside = (x < 0.0) | (x > 1.0)
     return x
 
@@ -129,15 +130,17 @@ class Kind(NamedTuple):
     number: int
     shape: Callable[[Generator, Generator, int], Array]
     fewest_dims: int
-    most_dims: int | None
+    most_dims: int
 
+
+MOST_DIMS = 10_000  # more would need gigabytes for one block
 
 # The number takes part in the seed, so that the kinds are independent of each other: never renumber.
 KINDS = {
-    "ind": Kind(0, ind, 1, None),
+    "ind": Kind(0, ind, 1, MOST_DIMS),
     "ant": Kind(1, ant, 2, 20),
-    "cor": Kind(2, cor, 2, None),
-    "clustered": Kind(3, clustered, 1, None),
+    "cor": Kind(2, cor, 2, MOST_DIMS),
+    "clustered": Kind(3, clustered, 1, MOST_DIMS),
 }
 
 
@@ -203,9 +206,8 @@ def _check(kind: str, dims: int, seed: int) -> None:
     if kind not in KINDS:
         raise QueryError(f"kind: {kind!r} is not known; accepted are {', '.join(KINDS)}{nearest_name(kind, KINDS)}")
     fewest, most = KINDS[kind].fewest_dims, KINDS[kind].most_dims
-    if dims < fewest or (most is not None and dims > most):
-        accepted = f"{fewest} or more" if most is None else f"{fewest} to {most}"
-        raise QueryError(f"dims: {kind} takes {accepted} columns, got {dims}")
+    if not fewest <= dims <= most:
+        raise QueryError(f"dims: {kind} takes {fewest} to {most:,} columns, got {dims}")
     _at_least(0, "seed", seed)
 
 

@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from topwatch import snapshots
 from topwatch.bench import cikm2009, incomplete_plots, machine
 from topwatch.bench.cikm2009 import Experiment, Rows, Scale, Setting
 from topwatch.bench.report import verdict_table
 from topwatch.bench.verdicts import Verdict
 from topwatch.incomplete import IncompleteTopK
 from topwatch.monitor import Monitor
+from topwatch.resuming import taken_over
 from topwatch.windows import last
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -123,8 +123,7 @@ class _Course:
     """One algorithm's way through the rows, from a window that is full."""
 
     def __init__(self, blob: bytes, algorithm: str, options: dict[str, Any], at: int) -> None:
-        header, arrays = snapshots.unpack(blob)
-        self.monitor = Monitor.restore(snapshots.pack({**header, "algorithm": algorithm, "options": options}, arrays))
+        self.monitor = taken_over(blob, algorithm, options)
         self.at, self.paces, self.rows = at, [], 0  # type: tuple[int, list[float], int]
         self.changes: list[Any] = []
         self._size = 20

@@ -1,10 +1,10 @@
-"""Algorithms 2 to 5 of SIGMOD 2009 as they are printed, compiled: what the filter server is compared with.
+"""Algorithms 2 to 5 of SIGMOD 2009, transcribed and compiled: what the filter server is compared with.
 
 Every record is compared with every other, each skyline record that needs a filter is held apart from all records, every
 boundary is searched in every interval between probe sources with the whole cost of both filters, and one record is
-probed after the other. Where the paper leaves something open the reading is that of :mod:`topwatch.skyline.filter`, so
-that both give exact skylines: a boundary between two records without filter is where both cost least together. The
-dominator of a record is the first that is found.
+probed after the other. Where it differs from what is printed it does so as :mod:`topwatch.skyline.filter` does: a
+boundary between two records without filter is where both cost least together, and filters end at infinity. The
+dominator of a record, which the paper leaves open, is the first that is found.
 """
 
 from __future__ import annotations

@@ -90,7 +90,9 @@ def experiments(scale: Scale) -> list[Experiment]:
         return Experiment(name, title, name, tuple(replace(lasting, **{name: value}) for value in values))  # type: ignore[arg-type]
 
     return [
-        Experiment("server", "the filter server beside Algorithms 2 to 5 as printed", "data", tuple(_compared(scale))),
+        Experiment(
+            "server", "the filter server beside Algorithms 2 to 5, transcribed", "data", tuple(_compared(scale))
+        ),
         vary("columns", "columns d (Fig. 9)", "d", d=scale.d),
         vary("distribution", "distribution (Fig. 10)", "data", data=("cor", "ind", "ant")),
         vary("uncertainty", "uncertainty u (Fig. 11)", "u", u=scale.u),

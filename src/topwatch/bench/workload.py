@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from topwatch import plan, snapshots
+from topwatch import plan
 from topwatch.bench import generators, moving, real
 from topwatch.monitor import Monitor
 from topwatch.queries import Nearest, TopK
+from topwatch.resuming import taken_over
 from topwatch.scoring import linear, product, quadratic
 from topwatch.windows import last
 
@@ -67,7 +68,7 @@ class Workload:
         monitor = Monitor(queries, last(s.N), every=s.every or s.r, id=None)
         for start in range(0, s.N, ROWS_PER_PUSH):
             monitor.push(self.batch(start, min(s.N, start + ROWS_PER_PUSH)))
-        self._header, self._arrays = snapshots.unpack(monitor.snapshot())
+        self._snapshot = monitor.snapshot()
 
     def batch(self, start: int, stop: int) -> dict[str, np.ndarray]:
         """Return the rows after the first ``start``, up to the one with ordinal ``stop``."""
@@ -76,8 +77,7 @@ class Workload:
     def start(self, algorithm: str) -> Monitor:
         """Let an algorithm take over the full window."""
         options = _options(self.setting, algorithm)
-        header = {**self._header, "algorithm": VARIANTS.get(algorithm, algorithm), "options": options}
-        return Monitor.restore(snapshots.pack(header, self._arrays))
+        return taken_over(self._snapshot, VARIANTS.get(algorithm, algorithm), options)
 
 
 def algorithms() -> list[str]:

@@ -213,7 +213,7 @@ def _restored(server: Server, state: Path | None) -> Server:
         return server
     try:
         found = Server.restore(state.read_bytes())
-    except Exception as error:
+    except DataError as error:
         raise DataError(f"state: {str(state)!r} is no state of a coordinator, or damaged") from error
     if (found.prefer, found.method, found.settings) != (server.prefer, server.method, server.settings):
         raise DataError(f"state: {str(state)!r} was begun with another query; give the same one, or another file")

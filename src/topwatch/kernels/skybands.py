@@ -67,7 +67,7 @@ def admit(bands: Skybands, q: int, k: int, key: float, seq: int, late: bool) -> 
             return k
         _beat_older(runs, q, k, rank)
     elif bands.kind == RELAXED:
-        if runs.size[q] > runs.limit[q]:
+        if runs.size[q] >= runs.limit[q]:
             prune(bands, q, k)
     else:
         if runs.size[q] > runs.limit[q]:

@@ -6,9 +6,9 @@ those, and only those, without whose values dominance stays uncertain.
 Differences to the paper:
 
 * Only pairs of skyline records are compared when filters are made (:mod:`topwatch.kernels.filters`).
-* Algorithm 5 as printed gives the whole gap between two records without filter to the first one, and the second fails
-  at once: the upper bound of the first has no cost that rises with it. Here the boundary between two such records is
-  where the sum of both costs is least.
+* Algorithm 5 is greedy: between two records without filter it first chooses the bound that is best for the one. Only
+  probe sources inside the gap speak against taking all of it; without any the other fails at once. Here the boundary
+  between two such records is where the sum of both costs is least.
 * Filters reach to infinity where the paper's end at 0 and 1, and speeds are kept per column: columns need not have one
   scale.
 * Algorithm 2 probes one record after the other. Here probes go out in rounds, the most promising first and more in each

@@ -5,15 +5,13 @@ A state machine without transport and without clock. Zhang et al., SIGMOD 2009, 
 
 from __future__ import annotations
 
-import io
-import json
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from topwatch.errors import DataError
+from topwatch import snapshots
+from topwatch.errors import DataError, PlanError, QueryError
 from topwatch.kernels.scoring import Floats
 from topwatch.queries import checked_prefer
 from topwatch.sampling import check_guarantee
@@ -181,21 +179,33 @@ class Server:
         header = {"prefer": self.prefer, "method": self.method, "tick": self.tick, "ids": self._ids}
         s = self.settings
         header["options"] = [s.share, s.window, s.epsilon, s.delta, s.seed]
-        out = io.BytesIO()
-        arrays: dict[str, Any] = self._shares.save(np.arange(len(self._ids)))
-        np.savez(out, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
-        return out.getvalue()
+        return snapshots.pack(header, self._shares.save(np.arange(len(self._ids))))
 
     @classmethod
     def restore(cls, blob: bytes) -> Server:
-        """Return a server that goes on counting where a snapshot stopped, without devices."""
-        with np.load(io.BytesIO(blob), allow_pickle=False) as arrays:
-            header = json.loads(arrays["header"].tobytes())
-            server = cls(header["prefer"], header["method"], *header["options"])
-            server._shares.grow(len(header["ids"]))
-            server._shares.load(arrays, np.arange(len(header["ids"])))
-        server.tick = header["tick"]
-        server._ids = header["ids"]
+        """Return a server that goes on counting where a snapshot stopped, without devices.
+
+        Any other bytes are refused with a :class:`~topwatch.errors.DataError`.
+        """
+        header, saved = snapshots.unpack(blob)
+        options, ids = header.raw("options"), header.raw("ids")
+        header.expect(isinstance(options, list) and len(options) == 5, "options", "five numbers", options)
+        header.expect(isinstance(ids, list) and all(isinstance(id, str) for id in ids), "ids", "a list of names", ids)
+        named = [id for id in ids if id]
+        header.expect(len(set(named)) == len(named), "ids", "names that differ", ids)
+        try:
+            server = cls(header.raw("prefer"), header.raw("method"), *options)
+        except (QueryError, PlanError) as error:
+            raise DataError(f"snapshot: header: {error}") from None
+        server.tick = header.whole("tick", -1)
+        server._shares.grow(len(ids))
+        server._shares.load(saved, np.arange(len(ids)))
+        header.expect(
+            server._shares.taken <= max(0, server.tick), "tick", "no earlier one than was counted", server.tick
+        )
+        header.done()
+        saved.done()
+        server._ids = ids
         server._slots = {name: slot for slot, name in enumerate(server._ids) if name}
         server._free = [slot for slot, name in enumerate(server._ids) if not name]
         return server

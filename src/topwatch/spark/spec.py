@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from topwatch.described import describe_query, describe_window
 from topwatch.monitor import Monitor
 from topwatch.queries import IncompleteTopK, Query
-from topwatch.snapshots import describe_query, describe_window
 from topwatch.windows import LastRows, Window
 
 

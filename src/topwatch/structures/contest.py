@@ -5,7 +5,7 @@ Queries share the window and nothing else: what an algorithm keeps depends on wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,6 +14,7 @@ from topwatch.kernels.rows import Step
 from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import Preferring, Query
 from topwatch.structures.engine import Found, Window
+from topwatch.structures.saved import Saved
 
 NONE = np.empty(0, np.int64)
 NO_STEP = Step(NONE, NONE, NONE, NONE, NONE, np.ones(1, np.int64), NONE)
@@ -49,7 +50,7 @@ class Remembering(Protocol):
     def save(self) -> dict[str, np.ndarray]:
         """Return it."""
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, saved: Saved) -> None:
         """Take it back."""
 
 
@@ -101,26 +102,30 @@ class Contests:
         return found
 
     def resume(self, head: int, judged: int) -> None:
-        """Make the state anew from the window."""
+        """Make the state anew from the window; a query of which nothing was said is judged as a new one is."""
         for place, contest in enumerate(self._contests):
-            if contest is not None:
-                contest.begin(self.window.live_slots(), self._told.pop(place, _nothing_told()))
+            if contest is not None and place in self._told:
+                contest.begin(self.window.live_slots(), self._told.pop(place))
                 self._begun.add(place)
+            elif contest is not None:
+                self.start(place, head, judged, 0)
 
-    def save(self) -> dict[str, np.ndarray]:
+    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
         """Return what contests remember; most are derived from the window."""
-        active = enumerate(contest for contest in self._contests if contest is not None)
-        kept = {f"{i} ": contest.save() for i, contest in active if isinstance(contest, Remembering)}
-        return {prefix + name: array for prefix, saved in kept.items() for name, array in saved.items()}
+        found: dict[str, np.ndarray] = {}
+        for i, place in enumerate(places):
+            contest = self._contests[place]
+            if isinstance(contest, Remembering):
+                found |= {f"{i} {name}": array for name, array in contest.save().items()}
+        return found
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, saved: Saved) -> None:
         """Take back what was saved."""
         for i, contest in enumerate(contest for contest in self._contests if contest is not None):
             if isinstance(contest, Remembering):
-                prefix = f"{i} "
-                mine = {name.removeprefix(prefix): a for name, a in saved.items() if name.startswith(prefix)}
-                if mine:
-                    contest.load(mine)
+                mine = saved.part(f"{i} ")
+                contest.load(mine)
+                mine.done()
 
     def remove(self, place: int) -> None:
         """Take a query out."""
@@ -150,7 +155,7 @@ class Contests:
         return self._told[place] if place in self._told else contest.answer()
 
     def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
-        """Say what was last reported, after a restore; :meth:`resume` follows."""
+        """Say what was last reported, before :meth:`resume`."""
         self._told[place] = (slots, keys)
 
     def relocate(self) -> None:

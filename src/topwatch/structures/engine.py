@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import Query
 from topwatch.structures.latest import LatestWindow
 from topwatch.structures.ring import RingWindow
+from topwatch.structures.saved import Saved
 
 Window = RingWindow | LatestWindow
 
@@ -39,12 +40,18 @@ class Engine(Protocol):
         """Judge a new query over the rows of the last judgement."""
 
     def resume(self, head: int, judged: int) -> None:
-        """Make the state anew from the window, after a restore; ``judged`` is the tick of the last judgement."""
+        """Make the state anew from the window, after a restore; ``judged`` is the tick of the last judgement.
 
-    def save(self) -> dict[str, np.ndarray]:
-        """Return what cannot be derived from the window: nothing, where the answers are exact."""
+        Queries have the answers that :meth:`set_answer` has said, and all others those of the rows of that judgement.
+        """
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+        """Return what cannot be derived from the window, of all queries in this order: nothing, where they are exact.
+
+        What was last reported is saved by others.
+        """
+
+    def load(self, saved: Saved) -> None:
         """Take back what was saved by an engine with the same queries, after :meth:`resume`."""
 
     def remove(self, place: int) -> None:
@@ -57,7 +64,7 @@ class Engine(Protocol):
         """Return the slots and keys of the last judgement's answer, best first; ``live`` gives the rows it saw."""
 
     def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
-        """Say what was last reported, after a restore."""
+        """Say what was last reported, before :meth:`resume`."""
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""

@@ -20,7 +20,9 @@ from topwatch.structures.ring import RingWindow
 from topwatch.structures.schedule import EveryRows, EveryTime, Judgements, in_unit
 
 PIECE = 65_536
+MOST_ROOM = 1 << 22  # rows that there is room for at first; a larger window grows with its rows
 _NONE = np.empty(0, np.int64)
+_NEVER = np.empty(0)  # times of rows that do not expire by time
 
 
 class _Times:
@@ -59,15 +61,26 @@ class _Times:
 
 
 class FifoFeed:
-    """Feeds a window of the newest ``rows``, or of a span of event time in ``nanoseconds``."""
+    """Feeds a window of the newest ``rows``, or of a span of event time in ``nanoseconds``.
 
-    def __init__(self, columns: int, rows: int | None, nanoseconds: int | None, every: EveryRows | EveryTime) -> None:
+    ``held`` says how many rows it will begin with, after a restore: memory goes by them, and not by what it may hold.
+    """
+
+    def __init__(
+        self,
+        columns: int,
+        rows: int | None,
+        nanoseconds: int | None,
+        every: EveryRows | EveryTime,
+        held: int | None = None,
+    ) -> None:
         self.rows = rows
         self.span: float = 0  # in the unit of the times
         self._nanoseconds = nanoseconds
         self.every = every
         room = min(every.rows, 1 << 20) if isinstance(every, EveryRows) else 1
         size = rows + max(room, min(max(rows // 16, 256), 16_384)) if rows is not None else 4_096
+        size = min(size, MOST_ROOM) if held is None else max(held, min(size, 2 * held))
         self.window = RingWindow(columns, size)
         self.ids: Ids | None = None
         self.times = _Times()
@@ -89,7 +102,7 @@ class FifoFeed:
         if self._nanoseconds is not None:
             self.span = in_unit(self._nanoseconds, unit)
         if isinstance(self.every, EveryTime):
-            self.every.span = in_unit(self.every.nanoseconds, unit)
+            self.every.measure(unit)
 
     def live(self) -> int:
         """How many rows the last judgement saw."""
@@ -116,7 +129,7 @@ class FifoFeed:
                 self._grow(count, moved)
             count = min(count, self.window.free())
             part = None if times is None else times[done : done + count]
-            judged = self.every.plan(self.end, count, part)
+            judged = self.every.plan(self.end, count, part, self.times.values())
             if part is not None:
                 self.times.append(part)
             slots = self.window.append(columns, done, done + count)
@@ -131,7 +144,7 @@ class FifoFeed:
     def advance(self, time: float, judge: bool) -> Iterator[Step]:
         """Yield the step that moves event time on; with ``judge``, judged at once."""
         if isinstance(self.every, EveryTime):
-            judged = self.every.advance(time)
+            judged = self.every.advance(time, self.times.values())
         else:
             judged = Judgements(np.zeros(int(judge), np.int64), np.full(int(judge), time))
         step = self._step(_NONE, self.end, judged)
@@ -181,11 +194,11 @@ class FifoFeed:
 
 
 class LatestFeed:
-    """Feeds a window with one live row per id."""
+    """Feeds a window with one live row per id; ``room`` is for how many rows at first."""
 
-    def __init__(self, columns: int, every: EveryRows | EveryTime) -> None:
+    def __init__(self, columns: int, every: EveryRows | EveryTime, room: int = 1024) -> None:
         self.every = every
-        self.window = LatestWindow(columns)
+        self.window = LatestWindow(columns, room)
         self.ids: Ids | None = None
         self.end = 0
         self.head = 1
@@ -195,7 +208,7 @@ class LatestFeed:
     def measure(self, unit: int) -> None:
         """Take the unit of the times, in nanoseconds, once it is known."""
         if isinstance(self.every, EveryTime):
-            self.every.span = in_unit(self.every.nanoseconds, unit)
+            self.every.measure(unit)
 
     def live(self) -> int:
         """How many rows the last judgement saw."""
@@ -217,12 +230,15 @@ class LatestFeed:
     ) -> Iterator[Step]:
         """Yield the steps of a batch; ``moved`` is called when the window has grown."""
         total = rows
-        for done in range(0, total, PIECE):
-            count = min(PIECE, total - done)
+        done = 0
+        while done < total:
+            for judged in self.every.silence(None if times is None else times[done]):
+                yield from self._judge(_NONE, _NONE, _NONE, judged, self.window.tick)
+            count = self.every.fit(min(PIECE, total - done), None if times is None else times[done:])
             if self.window.free() < count or self.window._spares < count:
                 self._grow(count, moved)
             part = ids[done : done + count]
-            judged = self.every.plan(self.end, count, None if times is None else times[done : done + count])
+            judged = self.every.plan(self.end, count, None if times is None else times[done : done + count], _NEVER)
             entities = self.window.entities(as_keys(part))
             tick = self.window.tick
             slots, old, old_row = self.window.append(columns, done, done + count, entities)
@@ -231,23 +247,24 @@ class LatestFeed:
             self.ids.write(slots, tick + 1, part)
             yield from self._judge(slots, old, old_row, judged, tick)
             self.end += count
+            done += count
 
     def advance(self, time: float, judge: bool) -> Iterator[Step]:
-        """Yield the step that moves event time on: rows do not expire, but a boundary may be judged."""
+        """Yield the step that moves event time on: no row expires, so that only passing a boundary is judged."""
         if isinstance(self.every, EveryTime):
-            judged = self.every.advance(time)
-        else:
-            judged = Judgements(np.zeros(int(judge), np.int64), None)
-        yield from self._judge(_NONE, _NONE, _NONE, judged, self.window.tick)
+            for judged in self.every.silence(time):
+                yield from self._judge(_NONE, _NONE, _NONE, judged, self.window.tick)
+            judged = self.every.advance(time, _NEVER)
+            yield from self._judge(_NONE, _NONE, _NONE, judged, self.window.tick)
 
     def delete(self, ids: Values, judge: bool) -> tuple[int, Iterator[Step]]:
-        """Remove rows by id; return how many ids were unknown, and the step."""
-        entities = self.window.entities(as_keys(ids), known_only=True)
-        known = np.unique(entities[entities >= 0])
-        known = known[self.window._current[known] >= 0]
-        unknown = int((~np.isin(entities, known)).sum())
-        slots = self.window.delete(known)
-        judged = Judgements(np.zeros(int(judge), np.int64), None)
+        """Remove rows by id; return how many of the ids were unknown, and the step, judged if a row went."""
+        keys = as_keys(ids)
+        entities = self.window.entities(keys, known_only=True)
+        known = (entities >= 0) & (self.window._current[entities] >= 0)
+        unknown = len(set(keys[~known].tolist()))
+        slots = self.window.delete(entities[known])
+        judged = Judgements(np.zeros(int(judge and slots.size > 0), np.int64), None)
         return unknown, self._judge(_NONE, slots, np.full(slots.size, -1), judged, self.window.tick)
 
     def _judge(self, slots: Ints, old: Ints, old_row: Ints, judged: Judgements, tick: int) -> Iterator[Step]:

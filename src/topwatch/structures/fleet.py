@@ -25,6 +25,7 @@ from topwatch.kernels.scoring import Floats, Ints
 from topwatch.queries import Query
 from topwatch.structures.growing import Growing, fetch_pages, piece_of, stand_back
 from topwatch.structures.recalling import Past, Recalling, no_past
+from topwatch.structures.saved_fleet import checked_fleet
 from topwatch.structures.spreading import rows_at, scattered
 from topwatch.structures.table import QueryTable
 
@@ -368,8 +369,9 @@ class Fleet:
             "stale": self.answers.stale[: g * self.table.places],
         }
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Undo :meth:`save`, in a fleet that is new; runs are filled from the rows."""
+        saved = checked_fleet(arrays, self._columns, timed=not self._span.rows, k=self.table.arrays.k)
         count, end = saved["count"], saved["end"]
         self._admit(count.size)
         self.tick = self._recalling.begun = int(saved["tick"][0])

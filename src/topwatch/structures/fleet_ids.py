@@ -15,6 +15,7 @@ from topwatch.kernels.scoring import Ints
 from topwatch.structures.growing import Growing, fetch_pages, piece_of
 from topwatch.structures.ids import ArrowIds, Values
 from topwatch.structures.recalling import Past, no_past
+from topwatch.structures.saved import refuse
 from topwatch.structures.spreading import scattered
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class FleetIds:
 
     def restore(self, ticks: Ints, ids: Values) -> None:
         """Note the ids of rows with these ticks, which are sorted and come before all others."""
+        if len(ticks) != len(ids) or not np.all(ticks[1:] > ticks[:-1]):
+            refuse("ids of groups", "one for each tick, and ticks that rise", f"{len(ids)} for {len(ticks)}")
         self._kept.restore(ticks, ids)
 
     def bytes(self) -> int:

@@ -13,6 +13,7 @@ from topwatch.queries import FrequentSkyline
 from topwatch.structures.engine import Found
 from topwatch.structures.latest import LatestWindow
 from topwatch.structures.preferred import Preferred
+from topwatch.structures.saved import Saved
 from topwatch.structures.shares import Shares
 
 
@@ -42,7 +43,11 @@ class Snapshots(Protocol):
 
 
 class Frequent:
-    """A query for frequent skyline rows; a contest. A judgement costs O(ids) besides its skyline."""
+    """A query for frequent skyline rows; a contest. A judgement costs O(ids) besides its skyline.
+
+    Where no row comes or goes, judgements see the same. Once they are as many as the snapshots that count, more of them
+    change nothing and are no snapshots: so a long silence may be judged as many times only (see ``EveryTime``).
+    """
 
     def __init__(
         self, window: LatestWindow, query: FrequentSkyline, column_of: Mapping[str, int], source: Snapshots
@@ -58,6 +63,8 @@ class Frequent:
         self._slot_of: Ints = np.full(size, -1)  # by entity, of the last row taken
         self._ranked = np.zeros(size, np.bool_)  # by slot
         self._shares = Shares(self._snapshots, size)
+        self._moved = True  # whether a row has come or gone since the last judgement
+        self._alike = 0  # judgements that have seen the same rows
         self._answer: tuple[Ints, Floats, Ints] = (np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))
 
     def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
@@ -68,6 +75,7 @@ class Frequent:
         self._source.begin(slots)
 
     def _arrive(self, slots: Ints) -> None:
+        self._moved |= slots.size > 0
         self._slot_of[self._window.entity[slots]] = slots  # of several rows of an id the last stays
         self._ranked[slots] = ~np.isnan(self._preferred.values(slots)[0])
 
@@ -84,7 +92,10 @@ class Frequent:
             lost = entities[self._slot_of[entities] == expired]
             self._slot_of[lost] = -1
             self._shares.forget(lost)
-            found += self._judge(j, int(step.at[j]), place)
+            self._alike = 1 if self._moved or expired.size else self._alike + 1
+            self._moved = False
+            if self._alike <= self._snapshots:
+                found += self._judge(j, int(step.at[j]), place)
         self._arrive(step.arrived[come:])
         if not found:
             return Found(np.empty((0, 4), np.int64), np.empty(0))
@@ -125,11 +136,14 @@ class Frequent:
         held = self._window.live_slots()
         row_of = np.full(self._slot_of.size, -1)
         row_of[self._window.entity[held]] = np.arange(held.size)
-        return self._shares.save(row_of)
+        return {**self._shares.save(row_of), "alike": np.array([self._alike, self._moved])}
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, saved: Saved) -> None:
         """Undo :meth:`save`, when the rows are there again."""
         self._shares.load(saved, self._window.entity[self._window.live_slots()])
+        alike, moved = saved.ints("alike", 2, low=0).tolist()
+        saved.expect(moved <= 1, "alike", "0 or 1 as the last number")
+        self._alike, self._moved = alike, bool(moved)
 
     def stats(self) -> dict[str, int]:
         """Counters since the start."""

@@ -6,7 +6,7 @@ expires later; that is all that cannot be derived from the window, and is saved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,7 +22,8 @@ from topwatch.structures.cutting import cut_step
 from topwatch.structures.engine import Found
 from topwatch.structures.feed import FifoFeed
 from topwatch.structures.ledger import Told
-from topwatch.structures.reading import Numbering, Reading
+from topwatch.structures.reading import MOST_LEARNT, Numbering, Reading
+from topwatch.structures.saved import Saved
 
 
 class Gathering(Protocol):
@@ -118,12 +119,12 @@ class Gatherings:
     def resume(self, head: int, judged: int) -> None:
         """Nothing yet: :meth:`load` follows, and knows which rows were refused."""
 
-    def save(self) -> dict[str, np.ndarray]:
+    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
         """Return which of the rows held count, and the counters of those that do not."""
         window = self._feed.window
         ordinals = window.seq[window.live_slots()]
         saved = {}
-        for order, (_, (reading, gathering)) in enumerate(self._serving()):
+        for order, (reading, gathering) in enumerate(map(self._member, places)):
             saved[f"{order} taken"] = gathering.taken(ordinals)
             saved[f"{order} refused"] = np.array([reading.unknown, reading.outside, gathering.duplicates])
             told = gathering.answer()
@@ -132,18 +133,24 @@ class Gatherings:
                 saved[f"{order} learnt"] = reading.bounds
         return saved
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, saved: Saved) -> None:
         """Make the state anew from the window and what was saved by an engine with the same queries."""
         held = self._feed.window.live_slots()
         for order, (place, member) in enumerate(self._serving()):
-            if member.reading.learns:
-                member.reading.bounds = saved[f"{order} learnt"]
+            mine = saved.part(f"{order} ")
+            reading, gathering = member
+            if reading.learns:
+                learnt = mine.floats("learnt", 2, reading.sources)
+                holds = np.all((learnt[0] >= -MOST_LEARNT) & (learnt[0] <= 0) & (learnt[1] >= 0))
+                mine.expect(holds and np.all(learnt[1] <= MOST_LEARNT), "learnt", "bounds that hold 0")
+                reading.bounds = learnt
             slots, keys = self._told.pop(place, _NO_ROWS)
-            told = Told(self._feed.window.seq[slots], keys, saved[f"{order} sources"], saved[f"{order} best"])
-            self._begin(member, held, saved[f"{order} taken"], told)
-            unknown, outside, duplicates = saved[f"{order} refused"].tolist()
-            member.reading.unknown, member.reading.outside = unknown, outside
-            member.gathering.duplicates = duplicates
+            sources = mine.ints("sources", slots.size, low=0, high=(1 << reading.sources) - 1)
+            told = Told(self._feed.window.seq[slots], keys, sources, mine.floats("best", slots.size, nan=True))
+            self._begin(member, held, mine.flags("taken", held.size), told)
+            reading.unknown, reading.outside, gathering.duplicates = mine.ints("refused", 3, low=0).tolist()
+            mine.expect(reading.single or not gathering.duplicates, "refused", "no duplicates", gathering.duplicates)
+            mine.done()
 
     def _begin(self, member: _Member, held: Ints, taken: np.ndarray, told: Told) -> None:
         """Begin a gathering anew with the rows held, of which those count that had been taken."""

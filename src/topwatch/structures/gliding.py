@@ -7,13 +7,12 @@ engine or restored: else nothing but the skybands, the filters and the buffer's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from topwatch.errors import QueryError
 from topwatch.kernels.calendar import new_calendar, note_all
 from topwatch.kernels.candidates import Kept
 from topwatch.kernels.compile import kernel
@@ -28,8 +27,9 @@ from topwatch.kernels.walk import FILLS, HITS, LISTED, SCORES
 from topwatch.queries import Query
 from topwatch.structures.engine import Found
 from topwatch.structures.grid import ROWS_PER_CELL, Grid, cells_per_axis, unindexed
-from topwatch.structures.order import CALM, OrderTest
+from topwatch.structures.order import CALM, SAMPLE, OrderTest
 from topwatch.structures.ring import RingWindow
+from topwatch.structures.saved import Saved
 from topwatch.structures.skybands import Skyband, SkybandPool
 from topwatch.structures.table import QueryTable
 
@@ -68,10 +68,6 @@ class Scheme:
     cells: int | None = None
     fallback: Scheme | None = None
 
-    def __post_init__(self) -> None:
-        if self.index not in ("auto", "grid", "none"):
-            raise QueryError(f"index: expected 'auto', 'grid' or 'none', got {self.index!r}")
-
     @property
     def indexable(self) -> bool:
         """Whether queries have thresholds at all."""
@@ -106,8 +102,10 @@ class Gliding:
         self._order = OrderTest()
         self._switches = 0
         self._main, self._filters = self._pools()
-        self._rows = expected or 16  # what sizes go by
-        self._buffer = np.array([1, self._buffer_size()], np.int64)
+        self._told: set[int] = set()  # places whose answers :meth:`set_answer` has said, until :meth:`resume`
+        self._rows = expected or self._rough()  # what sizes go by
+        # Rows that are there already do not go through the buffer: they are read when a query is added.
+        self._buffer = np.array([window.end + 1, self._buffer_size()], np.int64)
         self._calendar = new_calendar(window.capacity, 0)
         self._counters = np.zeros(8, np.int64)
         self._checked = 0  # tick when the grid's bounds were last checked
@@ -157,24 +155,28 @@ class Gliding:
         self._main.add(place, k, self._rows)
         if self._scheme.filter is not None:
             self._filters.add(place, k, int(self._buffer[1]))
-        have = self._calendar.due.size
-        if self.table.places > have:
+        if self.table.places > self._calendar.due.size:
             self._recall()
         return place
 
     def start(self, place: int, head: int, moment: int, at: int) -> Found:
         """Judge a new query over the rows of the last judgement, then take in what has come since."""
+        found = self._judge(place, head, moment, at)
+        self._recall()
+        if self.grid is not None and not self.grid.fits(self.table.arrays, place):
+            self.grid = None
+        if self.grid is not None:
+            self.grid.admit(self.table.arrays, place, float(self._listen()[place]))
+        return found
+
+    def _judge(self, place: int, head: int, moment: int, at: int) -> Found:
+        """Fill a skyband from the window as of a judgement, report it, and fill it as of now."""
         self._fill(place, head, moment)
         pool = self._main.pool
         log = _first_report(self.table.arrays, place, self.window.rows(), at, pool.runs, pool.answers)
         if moment != self.window.tick:
             self._fill(place, head, self.window.tick)
         pool.answers.stale[place], pool.answers.since[place] = 1, 0
-        self._recall()
-        if self.grid is not None and not self.grid.fits(self.table.arrays, place):
-            self.grid = None
-        if self.grid is not None:
-            self.grid.admit(self.table.arrays, place, float(self._listen()[place]))
         return Found(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def resume(self, head: int, judged: int) -> None:
@@ -182,46 +184,36 @@ class Gliding:
         self._rows = self._expected or self._rough()
         for place in self.table.active():
             self._main.resize(place, int(self.table.arrays.k[place]), self._rows)
-            self._fill(place, head, self.window.tick)
-            answers = self._main.pool.answers
-            answers.stale[place], answers.since[place] = 1, 0
+            if place in self._told:
+                self._fill(place, head, self.window.tick)
+            else:
+                self._judge(place, head, judged, 0)
+        self._told.clear()
         self._buffer[:] = self.window.end + 1, self._buffer_size()
         self._recall()
         self.grid = None
 
-    def save(self) -> dict[str, np.ndarray]:
+    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
         """Return what cannot be derived from the window: the rows of probabilistic skybands, query after query."""
         watch = {"order": np.array([self._order.end, self._order.calm, self._switches, self._scheme is self._first])}
         if self._scheme.keeps.kind != PROBABILISTIC:
             return watch if self._first.fallback is not None else {}
-        parts = [self._main.rows(place) for place in self.table.active()]
-        return {
-            "sizes": np.array([key.size for key, _, _ in parts], np.int64),
-            "bars": np.array([bar for _, _, bar in parts]),
-            "keys": np.concatenate([np.empty(0), *(key for key, _, _ in parts)]),
-            "ticks": np.concatenate([np.empty(0, np.int64), *(seq for _, seq, _ in parts)]),
-            "rows": np.array([self._rows]),
-            **watch,
-        }
+        return {**self._main.save(places), "rows": np.array([self._rows]), **watch}
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, saved: Saved) -> None:
         """Take back what was saved, after :meth:`resume`."""
-        if not saved:
+        if self._first.fallback is None and self._first.keeps.kind != PROBABILISTIC:
             return
-        self._order.end, self._order.calm, self._switches, first = (int(x) for x in saved["order"])
+        self._order.end, self._order.calm, self._switches, first = saved.ints("order", 4, low=0).tolist()
+        known = self._order.end <= self.window.end + SAMPLE + 1 and first <= 1
+        saved.expect(known, "order", "no ordinal after the last row, and 0 or 1 as the last number")
         if not first and self._first.fallback is not None:
             self._adopt(self._first.fallback, self.window.end)
             return
         if self._scheme is not self._first:
             self._adopt(self._first, self.window.end)
-        self._rows = int(saved["rows"][0])
-        ends = np.cumsum(saved["sizes"])
-        for i, place in enumerate(self.table.active()):
-            part = slice(ends[i] - saved["sizes"][i], ends[i])
-            k = int(self.table.arrays.k[place])
-            self._main.resize(place, k, self._rows)
-            self._main.write(place, k, saved["keys"][part], saved["ticks"][part])
-            self._main.pool.runs.bar[place] = self._main.arrays.listen[place] = saved["bars"][i]
+        (self._rows,) = saved.ints("rows", 1, low=self._expected or 16, high=self._expected or 1 << 40).tolist()
+        self._main.load(saved, self.table.arrays, self.table.active(), self._rows)
         self._recall()
 
     def remove(self, place: int) -> None:
@@ -345,7 +337,8 @@ class Gliding:
         return slots, keys
 
     def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
-        """Say what was last reported, after a restore."""
+        """Say what was last reported, before :meth:`resume`."""
+        self._told.add(place)
         self._main.pool.set_answer(place, slots, keys, self.window.seq[slots])
 
     def relocate(self) -> None:

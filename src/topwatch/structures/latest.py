@@ -22,13 +22,15 @@ class LatestWindow:
     ----------
     columns : int
         How many columns each row has.
+    room : int
+        How many rows to make room for at first.
     """
 
     fifo = False
 
-    def __init__(self, columns: int) -> None:
+    def __init__(self, columns: int, room: int = 1024) -> None:
         self.tick = 0
-        size = 1024
+        size = 1 << max(4, (room - 1).bit_length())
         self.columns: Floats = np.full((columns, size), np.nan)
         self.seq: Ints = np.full(size, NEVER)
         self.gone: Ints = np.zeros(size, np.int64)

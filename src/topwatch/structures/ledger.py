@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from topwatch.errors import DataError
 from topwatch.incomplete import COMBINES, OCCURRENCES, IncompleteTopK
 from topwatch.kernels.bests import ANSWERED, BAR, KEEP, REFILLS, SCORES, SIZE, STAMP, TOUCHED, Bests, K
 from topwatch.kernels.latest import FREE, Entities, enter
@@ -123,6 +124,8 @@ def _tell(o: Objects, b: Bests, told: Told) -> None:
     """Say what was last reported."""
     n = told.rows.size
     numbers = o.object[told.rows & (o.object.size - 1)]
+    if np.any(numbers == NOBODY) or np.unique(numbers).size < n:
+        raise DataError("snapshot: an answer: expected one row of each object; the snapshot is damaged or forged")
     b.answer[:, :n] = numbers, told.rows, told.sources
     b.answered[:, :n] = told.scores, told.best
     b.member[numbers] = 1

@@ -63,6 +63,10 @@ class Reading:
         What values are normalised from. Learnt ones hold 0 and all values so far.
     learns : bool
         Whether they are learnt.
+    sources : int
+        How many sources the query names.
+    single : bool
+        Whether an object has one row of each source.
     unknown : int
         Rows from a source that the query does not name.
     outside : int
@@ -73,6 +77,8 @@ class Reading:
         self._feed = feed
         self._source, self._value = (column_of[column] for column in query.reads)
         self._ranges = [(column_of[column], *bounds) for column, bounds in query.where.items()]
+        self.sources = len(query.sources)
+        self.single = query.occurrences == "single"
         self.learns = query.bounds == LEARN
         bounds = [(0.0, 0.0)] * len(query.sources) if self.learns else query.ranges()
         self.bounds: Floats | None = None if bounds is None else np.array(bounds).T.copy()
@@ -103,8 +109,9 @@ class Reading:
         counts = ~(np.isnan(coded) | np.isnan(value))
         for column, low, high in self._ranges:
             counts &= (columns[column, slots] >= low) & (columns[column, slots] <= high)
-        source: Ints = np.where(counts, coded, NOBODY).astype(np.int64)
-        return source, value, int(np.count_nonzero(counts & (coded < 0)))
+        unknown = counts & ((coded < 0) | (coded >= self.sources))  # more than there are: of a column made elsewhere
+        source: Ints = np.where(counts & ~unknown, coded, NOBODY).astype(np.int64)
+        return source, value, int(np.count_nonzero(unknown))
 
     def _usable(self, value: Floats) -> np.ndarray:
         usable: np.ndarray = np.abs(value) <= MOST_LEARNT if self.learns else np.isfinite(value)

@@ -7,11 +7,11 @@ taken off again when it leaves the window. Retained: the skylines, at most one f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 
 import numpy as np
 
 from topwatch.kernels.scoring import Floats, Ints
+from topwatch.structures.saved import Saved
 
 
 class Shares:
@@ -81,14 +81,19 @@ class Shares:
             "rows": np.concatenate([np.zeros(0, np.int64), *kept]),
         }
 
-    def load(self, saved: Mapping[str, np.ndarray], entity_of: Ints) -> None:
+    def load(self, saved: Saved, entity_of: Ints) -> None:
         """Undo :meth:`save`, given the entities of the rows."""
-        self.taken = int(saved["taken"][0])
-        ends = np.cumsum(saved["sizes"])
-        parts = np.split(entity_of[saved["rows"]], ends[:-1]) if ends.size else []
-        self._skylines = deque(zip(saved["numbers"].tolist(), parts, strict=True))
+        (self.taken,) = saved.ints("taken", 1, low=0).tolist()
+        numbers = saved.rising("numbers", None, low=max(0, self.taken - self._snapshots + 1), high=self.taken)
+        sizes = saved.ints("sizes", numbers.size, low=0, high=entity_of.size)
+        rows = saved.ints("rows", int(sizes.sum()), low=0, high=entity_of.size - 1)
+        members = entity_of[rows]
+        pairs = np.repeat(np.arange(sizes.size), sizes) * max(1, self._count.size) + members
+        saved.expect(np.unique(pairs).size == pairs.size, "rows", "each id once in a skyline")
+        parts = np.split(members, np.cumsum(sizes)[:-1]) if sizes.size else []
+        self._skylines = deque(zip(numbers.tolist(), parts, strict=True))
         self._since[:] = 0
-        self._count[:] = np.bincount(entity_of[saved["rows"]], minlength=self._count.size)
+        self._count[:] = np.bincount(members, minlength=self._count.size)
 
     def bytes(self) -> int:
         """Size of the arrays."""

@@ -6,17 +6,19 @@ them keeps a query's candidates, and any of them is its filter over the recent b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from topwatch.kernels.fill import keys_of
 from topwatch.kernels.runs import FAR
-from topwatch.kernels.scoring import Floats, Ints
+from topwatch.kernels.scoring import Floats, Ints, Queries
 from topwatch.kernels.skybands import PROBABILISTIC, RELAXED, STRICT, Skybands
 from topwatch.structures.engine import Window
 from topwatch.structures.runs import RunPool
+from topwatch.structures.saved import Saved
 
 
 class Sizes(NamedTuple):
@@ -108,6 +110,7 @@ class SkybandPool:
 
     def __init__(self, band: Skyband, window: Window, filters: bool = False, levelled: bool = False) -> None:
         self.band = band
+        self._window = window
         self.pool = RunPool(band.kind == STRICT, False, window)
         self._filters = filters
         self._levelled = levelled and band.kind != PROBABILISTIC
@@ -188,6 +191,35 @@ class SkybandPool:
             runs.limit[place] = max(5 * k, k + int(np.ceil((1 + self.band.relax) * (key.size - k))))
         if self.band.kind == PROBABILISTIC and key.size and key.size == runs.limit[place]:
             runs.bar[place] = self.arrays.listen[place] = key[-1]
+
+    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+        """Return the rows of queries by their ticks, query after query, and their bars."""
+        parts = [self.rows(place) for place in places]
+        return {
+            "sizes": np.array([key.size for key, _, _ in parts], np.int64),
+            "bars": np.array([bar for _, _, bar in parts]),
+            "ticks": np.concatenate([np.empty(0, np.int64), *(seq for _, seq, _ in parts)]),
+        }
+
+    def load(self, saved: Saved, table: Queries, places: Sequence[int], n: int) -> None:
+        """Fill probabilistic skybands with the rows that were saved, query after query; keys are computed again."""
+        rows = self._window.rows()
+        live = self._window.seq[self._window.live_slots()]
+        first, last = (int(live[0]), int(live[-1])) if live.size else (1, 0)
+        sizes = saved.ints("sizes", len(places), low=0, high=live.size)
+        bars, ticks = saved.floats("bars", len(places)), saved.ints("ticks", int(sizes.sum()), low=first, high=last)
+        for place, bar, seq in zip(places, bars.tolist(), np.split(ticks, np.cumsum(sizes)[:-1]), strict=True):
+            k = int(table.k[place])
+            self.resize(place, k, n)
+            keys = keys_of(table, place, rows, seq)
+            after = (keys[:-1] > keys[1:]) | ((keys[:-1] == keys[1:]) & (seq[:-1] > seq[1:]))
+            saved.expect(after.all() and not np.isnan(keys).any(), "ticks", "rows that are ranked, best first")
+            target, limit = int(self.pool.runs.target[place]), int(self.pool.runs.limit[place])
+            saved.expect(seq.size <= limit, "sizes", f"at most {limit} rows", seq.size)
+            lowest = keys[-1] if seq.size >= max(2, target) else -np.inf
+            saved.expect(bar <= lowest, "bars", f"at most {lowest}", bar)
+            self.write(place, k, keys, seq)
+            self.pool.runs.bar[place] = self.arrays.listen[place] = bar
 
     def _widen(self, place: int, k: int, rows: int) -> None:
         """Give an empty skyband room for so many rows and some more."""

@@ -6,7 +6,7 @@ kept by cell; the rest is the same for all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from topwatch.queries import Query
 from topwatch.structures.engine import Found, Window
 from topwatch.structures.grid import Grid, cells_per_axis, unindexed
 from topwatch.structures.runs import RunPool
+from topwatch.structures.saved import Saved
 from topwatch.structures.table import QueryTable
 
 LOOK = 8192  # rows after which lists are judged
@@ -125,17 +126,18 @@ class Standing:
         return Found(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def resume(self, head: int, judged: int) -> None:
-        """Fill all runs anew from the window."""
-        _fill_all(self.table.arrays, self.window.rows(), head, self.window.tick, self.pool.runs)
+        """Fill all runs anew from the window: as of the last judgement, for its answers, and as of now."""
+        rows = self.window.rows()
+        _judge_all(self.table.arrays, rows, head, judged, self.window.tick, self.pool.runs, self.pool.answers)
         active = self.table.active()
         self.pool.answers.stale[active], self.pool.answers.since[active] = 1, 0
         self.grid = None
 
-    def save(self) -> dict[str, np.ndarray]:
+    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
         """Nothing: all is derived from the window."""
         return {}
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, saved: Saved) -> None:
         """Nothing was saved."""
 
     def remove(self, place: int) -> None:
@@ -225,8 +227,7 @@ class Standing:
         return slots, keys
 
     def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
-        """Say what was last reported, after a restore."""
-        self.pool.set_answer(place, slots, keys, self.window.seq[slots])
+        """Nothing: what was last reported is derived from the window."""
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
@@ -267,10 +268,16 @@ def _fill(table: Queries, q: int, rows: Rows, head: int, moment: int, runs: Runs
 
 
 @kernel
-def _fill_all(table: Queries, rows: Rows, head: int, moment: int, runs: Runs) -> None:
+def _judge_all(table: Queries, rows: Rows, head: int, judged: int, now: int, runs: Runs, answers: Answers) -> None:
+    log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
     for q in range(len(table.k)):
         if table.k[q] != 0:
-            fill_by_scan(table, q, rows, head, moment, runs)
+            fill_by_scan(table, q, rows, head, judged, runs)
+            log = with_room(log, 2 * table.k[q])
+            report(answers, runs, rows, q, table.k[q], 0, log)
+            log.size[0] = 0
+            if judged != now:
+                fill_by_scan(table, q, rows, head, now, runs)
 
 
 @kernel

@@ -8,7 +8,8 @@ answers among them, is a lower bound. The paper keeps that up by adding to the c
 dominates; we subtract when the row is due, which touches nothing else. Cells are told of arrivals by the √N, in one
 pass over all of them: of the latest ones a row does not know yet. After a restart the arrivals of the rows that are
 there are counted again. A row with k later dominators, candidates and answers beside its cell among them, is never
-looked at again. (The paper tells the rows beside a cell of every row that is counted, which costs as much as a count.)
+looked at again. (The paper tells the rows beside a cell while it counts a row, at no extra cost, since its count visits
+them. Ours stops early and skips cells: for it, visiting them would cost as much as a whole count.)
 
 *Candidates* (5.2): rows due within Δt are followed exactly, at most ``maxcand`` of them (1 % of the window). Δt starts
 at a thousandth of the window (``near``); it grows while events and counts cost more than following candidates, up to

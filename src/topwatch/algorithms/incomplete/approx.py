@@ -27,7 +27,6 @@ and 320 B a bitmap and source.
 from __future__ import annotations
 
 from topwatch.algorithms.incomplete.tally import margin
-from topwatch.errors import QueryError
 from topwatch.incomplete import IncompleteTopK
 from topwatch.structures.aggregation import Aggregation
 from topwatch.structures.feed import FifoFeed
@@ -37,8 +36,6 @@ from topwatch.structures.ledger import Ledger
 
 def design(slack: int | None = None, sweep: int | None = None, bitmaps: int = 256) -> Design:
     """Return what makes the gathering of a query, with sketches of so many bitmaps."""
-    if bitmaps & (bitmaps - 1):
-        raise QueryError(f"bitmaps: expected a power of two, got {bitmaps}")
 
     def make(feed: FifoFeed, query: IncompleteTopK) -> Ledger:
         return Ledger(feed, query, margin(slack), Aggregation(query, sweep, bitmaps))

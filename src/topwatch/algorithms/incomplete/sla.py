@@ -18,9 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from topwatch.algorithms.topk.tsl import view_size
-from topwatch.errors import QueryError
 from topwatch.incomplete import IncompleteTopK
-from topwatch.kernels.objects import Objects
+from topwatch.kernels.objects import HEAD, Objects
 from topwatch.kernels.ordered import BUCKET
 from topwatch.kernels.rows import Log, Step
 from topwatch.kernels.sla import ALWAYS, READ, Lists, drive_sla, list_all
@@ -39,8 +38,6 @@ def design(kmax: int | None = None, view: bool = True) -> Design:
         return keep, keep + 1
 
     def make(feed: FifoFeed, query: IncompleteTopK) -> Ledger:
-        if kmax is not None and kmax < query.k:
-            raise QueryError(f"kmax: expected at least k of every query, got {kmax} for a k of {query.k}")
         return Ledger(feed, query, sizes, _Searching(view))
 
     return make
@@ -62,12 +59,14 @@ class _Searching:
 
     def drive(self, ledger: Ledger, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
         """Take a step of the window."""
-        if self._crowded(rows.ordinal.size):
+        # An expiry moves the entry of an object of which the source has told more: it may take a bucket as a row does.
+        expiring = int(max(step.heads[-1], rows.head[-1] if rows.head.size else 0) - ledger.objects.now[HEAD])
+        if self._crowded(rows.ordinal.size + max(0, expiring)):
             self.follow(ledger.objects, None)
         return drive_sla(ledger.objects, ledger.bests, self._lists, rows, step, place, log)
 
     def _crowded(self, more: int) -> bool:
-        """Tell whether the lists could run out of buckets within so many rows."""
+        """Tell whether the lists could run out of buckets within so many rows and expiries."""
         ordered = self._lists.ordered
         return int(ordered.spares[0]) < ordered.buckets.size * (2 * more // BUCKET + 4)
 

@@ -1,8 +1,8 @@
 """PA, the probabilistic candidate pruning algorithm: keep a fixed number of the best rows, and seldom err.
 
 In a stream in random order, a row that arrives at rank l of the window becomes an answer later with a probability that
-falls faster than geometrically in l. So each query keeps its best k + limit rows and refuses the rest at a glance. The
-*limit* is such that the refused rows together become answers with a probability below σ (``sigma``, 0.001).
+falls with l, from some rank on faster than by halves. So each query keeps its best k + limit rows and refuses the rest
+at a glance. The *limit* is such that the chances of all ranks beyond it sum to less than σ (``sigma``, 0.001).
 
 Pripužić, Podnar Žarko, Aberer: Time- and space-efficient sliding window top-k query processing. TODS 40(1), 2015,
 section 4.1 (Algorithms 1 and 2, Definition 4.5). Lemma 4.6: of N rows of a stream *in random order* fewer than σN/n
@@ -11,9 +11,10 @@ time there is no bound: rows that get steadily worse are nearly all missed.
 
 Cost per arrival and query: O(1 + (k + limit)/n · log(k + limit)). Memory: k + limit + 10 rows per query.
 
-Corrections: in equations (8) and (9) the denominator is C(2n−2, l+l′−2), not C(2n−2, l+l′); with it Definition 4.5
-gives the paper's Table V and Lemma A.2 its Table X. In Algorithm 1, line 10, the tail moves when the size is larger
-than k. Section 8.1 prints the bounds of Lemma 4.6 ten times too large.
+Corrections: in equations (8) and (9) the denominator is C(2n−2, l+l′−2), not C(2n−2, l+l′); with it Lemma A.2 gives
+the paper's Table X. Table V has the first of the two cases of section 4.1.1 only (:func:`first_unlikely_rank`); where
+the second applies, in 22 of its 36 cells, the limit is larger. In Algorithm 1, line 10, the tail moves when the size is
+larger than k. Section 8.1 prints the bounds of Lemma 4.6 ten times too large.
 
 Ours differs: a query listens to an eighth of its rows beyond its threshold, so that the index need not follow every
 move of it; a query that is added, or restored after a change of algorithm, starts with the best rows of the window.
@@ -24,6 +25,8 @@ from __future__ import annotations
 import functools
 import math
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from topwatch.errors import QueryError
 
@@ -72,12 +75,12 @@ def increasing_rank(n: int, k: int) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def candidate_limit(n: int, k: int, sigma: float = SIGMA) -> int:
-    """Return how many candidates beside the answer a probabilistic skyband keeps (Definition 4.5).
+    """Return how many candidates beside the answer a probabilistic skyband keeps (Definition 4.5, section 4.1.1).
 
-    The ranks up to k + limit are kept: those up to L of Lemma A.2, and further ones as long as their own chance
-    (Theorem 4.4) is at least ``sigma`` / 2. That is the paper's computation, and gives all 36 cells of its Table V.
-    Where the chances of successive ranks halve, all ranks beyond together stay below ``sigma``; for large k they
-    fall more slowly and sum up to more. Cost: O(k) per rank looked at, O(log limit) ranks.
+    The ranks before :func:`first_unlikely_rank` are kept, and further ones until the chances of all that are left sum
+    to less than ``sigma``. Where chances more than halve from one rank to the next, that adds none; else 1 to 8. (The
+    paper bounds what lies beyond the rank from which on they halve by twice its chance; here all of it is summed.)
+    Cost: O(k) per rank looked at.
 
     Parameters
     ----------
@@ -91,13 +94,34 @@ def candidate_limit(n: int, k: int, sigma: float = SIGMA) -> int:
     Examples
     --------
     >>> candidate_limit(10_000, 10), candidate_limit(1_000_000, 100)
+    (37, 105)
+    """
+    unlikely = first_unlikely_rank(n, k, sigma)
+    chances: list[float] = []
+    terms = _terms(min(unlikely, n), n, k)
+    others = np.arange(1, terms.size + 1)
+    for rank in range(unlikely, n + 1):
+        chances.append(float(terms.sum()))
+        if chances[-1] < 1e-9 * sigma:
+            break
+        terms *= (n - rank) / rank * ((rank + others - 1) / (2 * n - rank - others))
+    left = np.cumsum(chances[::-1])  # of the last rank, the last two, the last three ...
+    return unlikely - 1 - k + int(np.count_nonzero(left >= sigma))
+
+
+def first_unlikely_rank(n: int, k: int, sigma: float = SIGMA) -> int:
+    """Return l_c of section 4.1.1: the first rank beyond L whose own chance to become an answer is below ``sigma`` / 2.
+
+    Less k + 1 it is what the paper's Table V has, in all 36 cells. Cost: O(k) per rank looked at, O(log l_c) ranks.
+
+    >>> first_unlikely_rank(10_000, 10) - 10 - 1, first_unlikely_rank(1_000_000, 100) - 100 - 1
     (37, 103)
     """
     _check(n, k)
     if not 0 < sigma < 1:
         raise QueryError(f"sigma: expected a number between 0 and 1, got {sigma!r}")
     if n <= k:
-        return 0
+        return k + 1
     low = max(k, min(n, math.ceil(increasing_rank(n, k))))  # is kept
     step = 1
     while low + step <= n and _becomes_answer(low + step, n, k) >= sigma / 2:
@@ -110,17 +134,22 @@ def candidate_limit(n: int, k: int, sigma: float = SIGMA) -> int:
             low = middle
         else:
             high = middle
-    return low - k
+    return high
 
 
 def _becomes_answer(rank: int, n: int, k: int) -> float:
     """Bound the probability that a row which arrives at a rank becomes an answer (Theorem 4.4, corrected)."""
+    return float(_terms(rank, n, k).sum())
+
+
+def _terms(rank: int, n: int, k: int) -> np.ndarray:
+    """Return the summands of that bound: for each rank of an answer at which the row may end."""
     kept = _log_choose(n - 1, rank - 1)
-    total = sum(
-        math.exp(_log_choose(n - 1, other - 1) + kept - _log_choose(2 * n - 2, rank + other - 2))
-        for other in range(1, k + 1)
-    )
-    return n * n / (4 * n - 2) * total
+    logs = [
+        _log_choose(n - 1, other - 1) + kept - _log_choose(2 * n - 2, rank + other - 2)
+        for other in range(1, min(k, n) + 1)
+    ]
+    return n * n / (4 * n - 2) * np.exp(logs)
 
 
 def _log_choose(n: int, m: int) -> float:

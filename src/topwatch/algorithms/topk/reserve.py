@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from topwatch.errors import QueryError
 from topwatch.structures.standing import Design
 
 DEVIATIONS = 3.5
@@ -34,8 +33,6 @@ def design(
     cells: int | None = None, slack: int | None = None, route: Literal["auto", "lists", "scan"] = "auto"
 ) -> Design:
     """Views with a reserve; influence lists where there are queries enough to pay for them."""
-    if route not in ("auto", "lists", "scan"):
-        raise QueryError(f"route: expected 'auto', 'lists' or 'scan', got {route!r}")
 
     def sizes(k: int) -> tuple[int, int, int]:
         spare = slack_for(k) if slack is None else slack

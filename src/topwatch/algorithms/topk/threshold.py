@@ -10,7 +10,7 @@ Cost per arrival and per expiry: O(d + C Q / cells). Memory: O(N d + Q C), none 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from topwatch.kernels.walk import HITS, LISTED, SCORES
 from topwatch.queries import Query
 from topwatch.structures.engine import Found, Window
 from topwatch.structures.grid import Grid, cells_per_axis, unindexed
+from topwatch.structures.saved import Saved
 from topwatch.structures.table import QueryTable
 
 _NONE = np.empty(0, np.int64)
@@ -71,11 +72,11 @@ class Thresholds:
         self._waiting, self._judged = held[self.window.seq[held] > judged], judged
         self.grid = None
 
-    def save(self) -> dict[str, np.ndarray]:
+    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
         """Nothing: all is derived from the window."""
         return {}
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, saved: Saved) -> None:
         """Nothing was saved."""
 
     def remove(self, place: int) -> None:

@@ -14,11 +14,10 @@ view when it reaches the bar of the last refill (the paper: the last row of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from topwatch.errors import QueryError
 from topwatch.kernels.compile import ZERO, kernel
 from topwatch.kernels.drive import HIT, STALE, age, begin, judge, let_go, new_place, put_in_order, take_in
 from topwatch.kernels.ordered import Ordered
@@ -29,10 +28,11 @@ from topwatch.kernels.runs import Runs
 from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries
 from topwatch.kernels.threshold import fill_by_threshold
 from topwatch.kernels.walk import FILLS
-from topwatch.queries import Nearest, Query, TopK
+from topwatch.queries import Query
 from topwatch.structures.engine import Found, Window
 from topwatch.structures.grid import unindexed
 from topwatch.structures.ordered import OrderedColumns, put_row, take_row
+from topwatch.structures.saved import Saved
 from topwatch.structures.standing import Design, Standing
 
 TUNED = {1: 4, 5: 10, 10: 20, 20: 30, 50: 70, 100: 120}  # the paper's best kmax (section 8)
@@ -68,9 +68,6 @@ class TSL:
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Write a query into the tables; :meth:`start` gives it its first answer."""
-        k = query.k if isinstance(query, TopK | Nearest) else 0
-        if self._kmax is not None and self._kmax < k:
-            raise QueryError(f"kmax: expected at least k of every query, got {self._kmax} for a k of {k}")
         return self._standing.add(query, column_of)
 
     def start(self, place: int, head: int, moment: int, at: int) -> Found:
@@ -82,11 +79,11 @@ class TSL:
         self._standing.resume(head, judged)
         self._built = False
 
-    def save(self) -> dict[str, np.ndarray]:
+    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
         """Nothing: all is derived from the window."""
         return {}
 
-    def load(self, saved: Mapping[str, np.ndarray]) -> None:
+    def load(self, saved: Saved) -> None:
         """Nothing was saved."""
 
     def remove(self, place: int) -> None:

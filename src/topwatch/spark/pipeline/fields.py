@@ -62,9 +62,11 @@ def _several(value: Any) -> Any:
 def _once(names: tuple[str, ...]) -> tuple[str, ...]:
     if not names:
         raise refuse("expected at least one name, got an empty list")
+    seen: set[str] = set()
     for place, name in enumerate(names):
-        if name in names[:place]:
+        if name in seen:
             raise refuse(f"names {name!r} twice", place)
+        seen.add(name)
     return names
 
 

@@ -6,6 +6,7 @@ Every field's ``description`` says what is accepted; it completes the sentence "
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -57,6 +58,7 @@ class Part(BaseModel):
     bare: ClassVar[frozenset[str]] = frozenset()  # fields whose name alone says something, as in `console:`
 
     @classmethod
+    @cache
     def names(cls) -> list[str]:
         """Return the fields as the file calls them."""
         return [field.alias or name for name, field in cls.model_fields.items()]
@@ -107,6 +109,7 @@ class OneOf(Part):
     beside: ClassVar[frozenset[str]] = frozenset()  # fields that are not among the alternatives
 
     @classmethod
+    @cache
     def choices(cls) -> list[str]:
         """Return the alternatives."""
         return [name for name in cls.model_fields if name not in cls.beside]

@@ -1,43 +1,16 @@
-"""YAML to plain values, with the line of each: so that a message can say where.
-
-Words are read as YAML 1.2 does: ``no`` and ``on`` are text, ``1e-3`` is a number, a date stays text.
-"""
+"""Where in a file a problem is: so that a message can say line and field."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from topwatch.errors import PipelineError, TopwatchError
-
-try:
-    import yaml
-except ModuleNotFoundError as missing:
-    raise TopwatchError("pipeline: reading one needs PyYAML; pip install 'topwatch[spark]' brings it") from missing
-
-# A short file can unfold to billions of values, and an alias can contain itself.
-MOST_NODES = 1_000_000
-MOST_LEVELS = 50
+from topwatch.errors import PipelineError
+from topwatch.spark.pipeline.nodes import Node, NotAPipelineError, Path, nodes, yaml
 
 COLON = "mapping values are not allowed here"  # what yaml says of it
-
-Path = tuple[str | int, ...]
-
-
-class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - yaml's own name and type
-
-
-for _tag, _pattern, _first in (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("int", r"[-+]?(?:0|[1-9][0-9_]{0,30})", "-+0123456789"),
-    ("float", r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*|(?=[eE]))|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
-    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("merge", r"<<", "<"),
-):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"), list(_first))
+LONGEST = 600  # characters of a message
+LONGEST_KEY = 60
 
 
 @dataclass(frozen=True)
@@ -48,7 +21,8 @@ class Problem:
     text: str
 
     def __str__(self) -> str:
-        return f"{dotted(self.path)}: {self.text}" if self.path else self.text
+        text = f"{dotted(self.path)}: {self.text}" if self.path else self.text
+        return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 @dataclass(frozen=True)
@@ -56,26 +30,32 @@ class Document:
     """The one document of a file."""
 
     name: str
-    root: yaml.Node
-    data: Any
+    root: Node
     twice: list[Problem]  # keys that stand twice in a mapping
+    _pairs: dict[int, dict[str, tuple[int, int, Node]]] = field(default_factory=dict)  # of mappings looked into
+
+    @property
+    def data(self) -> Any:
+        """Its plain values."""
+        return self.root.data
 
     def place(self, path: Path) -> tuple[int, int]:
         """Return line and column of the key or item at a path, or of the nearest thing above it that is in the file."""
-        node, mark = self.root, self.root.start_mark
+        node, found = self.root, (self.root.line, self.root.column)
         for step in path:
-            if isinstance(node, yaml.MappingNode):
-                found = [(key, value) for key, value in node.value if key.value == str(step)]
-                if not found:
+            if node.pairs is not None:
+                if id(node) not in self._pairs:
+                    self._pairs[id(node)] = {str(key): (line, column, value) for key, line, column, value in node.pairs}
+                pair = self._pairs[id(node)].get(str(step))
+                if pair is None:
                     break
-                key, node = found[-1]
-                mark = key.start_mark
-            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-                node = node.value[step]
-                mark = node.start_mark
+                found, node = pair[:2], pair[2]
+            elif node.items is not None and isinstance(step, int) and step < len(node.items):
+                node = node.items[step]
+                found = (node.line, node.column)
             else:
                 break
-        return mark.line + 1, mark.column
+        return found
 
     def error(self, problems: list[Problem]) -> PipelineError:
         """Put all problems into one error, in the order of lines."""
@@ -85,21 +65,18 @@ class Document:
 
 def compose(name: str, text: str) -> Document:
     """Read the text of a file; ``name`` is what messages call it."""
+    twice: list[tuple[Path, str]] = []
     try:
-        loader = _Loader(text)
-        root = loader.get_single_node()
-        if root is None:
-            raise PipelineError(f"{name}:1: empty; expected fields such as source, window, queries and sink")
-        # Before it is constructed: there, the last of two equal keys wins and nothing is said.
-        twice = _duplicates(name, root)
-        return Document(name, root, loader.construct_document(root), twice)
+        root = nodes(text, twice)
+    except NotAPipelineError as error:
+        raise PipelineError(f"{name}:{error.line}: {Problem(error.path, error.text)}") from None
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise PipelineError(f"{name}:{line}: the character {chr(error.character)!r} is not accepted in YAML") from None
+        raise PipelineError(_character(name, text, error)) from None
     except yaml.MarkedYAMLError as error:
         raise PipelineError(_in_words(name, error)) from None
-    except RecursionError:
-        raise PipelineError(f"{name}:1: nested too deeply; a pipeline has a few levels only") from None
+    if root is None:
+        raise PipelineError(f"{name}:1: empty; expected fields such as source, window, queries and sink")
+    return Document(name, root, [Problem(path, words) for path, words in twice])
 
 
 def dotted(path: Path) -> str:
@@ -109,10 +86,18 @@ def dotted(path: Path) -> str:
     "queries[1].score.linear['net.bytes']"
     """
     steps = [f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{step!r}]" for step in path]
+    steps = [step if len(step) <= LONGEST_KEY else step[: LONGEST_KEY - 3] + "..." for step in steps]
     return "".join(steps).removeprefix(".")
 
 
-def _in_words(name: str, error: yaml.MarkedYAMLError) -> str:
+def _character(name: str, text: str, error: Any) -> str:
+    """Say which character cannot stand in YAML. Its place is found anew: the parsers count bytes or characters."""
+    found = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    place, character = (found.start(), found[0]) if found else (0, str(error.character))
+    return f"{name}:{text.count(chr(10), 0, place) + 1}: the character {character!r} is not accepted in YAML"
+
+
+def _in_words(name: str, error: Any) -> str:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 1
     if error.problem and "'\\t'" in error.problem:
@@ -121,29 +106,5 @@ def _in_words(name: str, error: yaml.MarkedYAMLError) -> str:
     if context and context.startswith("while") and error.context_mark and error.context_mark.line + 1 < line:
         context += f" that began in line {error.context_mark.line + 1}"
     hint = "; text with a colon in it goes in quotes" if error.problem == COLON else ""
-    return f"{name}:{line}: not YAML: {', '.join(part for part in (context, error.problem) if part)}{hint}"
-
-
-def _duplicates(name: str, root: yaml.Node) -> list[Problem]:
-    found: dict[int, Problem] = {}
-    nodes: list[tuple[yaml.Node, Path]] = [(root, ())]
-    visited = 0
-    while nodes:
-        node, path = nodes.pop()
-        visited += 1
-        if visited > MOST_NODES or len(path) > MOST_LEVELS:
-            limit = f"more than {MOST_NODES:,} values" if visited > MOST_NODES else f"more than {MOST_LEVELS} levels"
-            raise PipelineError(f"{name}:{node.start_mark.line + 1}: {limit}, with all aliases followed")
-        if isinstance(node, yaml.SequenceNode):
-            nodes += [(item, (*path, place)) for place, item in enumerate(node.value)]
-        elif isinstance(node, yaml.MappingNode):
-            first: dict[tuple[Any, ...], yaml.Node] = {}
-            for key, value in node.value:
-                # A key that is a collection is refused when it is constructed.
-                inside = (*path, key.value if isinstance(key, yaml.ScalarNode) else "?")
-                nodes.append((value, inside))
-                before = first.setdefault((key.tag, inside[-1]), key)
-                if before is not key:
-                    text = f"given twice, first in line {before.start_mark.line + 1}; a field stands once"
-                    found[id(key)] = Problem(inside, text)
-    return list(found.values())
+    said = ", ".join(part for part in (context, error.problem) if part)
+    return f"{name}:{line}: {Problem((), f'not YAML: {said}{hint}')}"

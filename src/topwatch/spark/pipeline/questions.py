@@ -81,6 +81,17 @@ class Question(Part):
     def build(self) -> Query:
         """Make topwatch's query."""
 
+    @model_validator(mode="after")
+    def _can_be_asked(self) -> Self:
+        """Let topwatch judge the whole; its messages begin with the kind of query and the field."""
+        try:
+            self.build()
+        except QueryError as error:
+            _, _, text = str(error).partition(": ")
+            at, _, rest = text.partition(": ")
+            raise (refuse(rest, at) if at in type(self).model_fields else refuse(text)) from None
+        return self
+
     def columns(self) -> Iterator[Named]:
         """Name the columns, each with the place where it stands."""
         for column in self.where:
@@ -178,15 +189,6 @@ class Gathered(Question):
     source: Text = Field("source", description=COLUMN)
     value: Text = Field("value", description=COLUMN)
 
-    @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
-        try:
-            self.build()
-        except QueryError as error:
-            at, _, rest = str(error).removeprefix("IncompleteTopK: ").partition(": ")
-            raise (refuse(rest, at) if at in type(self).model_fields else refuse(f"{at}: {rest}")) from None
-        return self
-
     def build(self) -> IncompleteTopK:
         """Make topwatch's query."""
         parts = {part: getattr(self, part) for part in ("weights", "bounds", "occurrences", "source", "value", "most")}
@@ -225,8 +227,6 @@ class Front(Question):
         if (self.share is None) != (self.snapshots is None):
             given, other = ("share", "snapshots") if self.snapshots is None else ("snapshots", "share")
             raise refuse(f"goes with {other}, which is missing", given)
-        if self.share is not None and not 0 < self.share <= 1:
-            raise refuse(f"expected a number above 0 and at most 1, got {said(self.share)}", "share")
         return self
 
     def build(self) -> Skyline | FrequentSkyline:

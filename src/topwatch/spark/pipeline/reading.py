@@ -15,6 +15,8 @@ from topwatch.spark.pipeline.model import Pipeline
 from topwatch.spark.pipeline.parts import said
 from topwatch.spark.pipeline.places import Problem, compose
 
+MOST_BYTES = 32_000_000
+
 
 def read(path: str | os.PathLike[str]) -> Pipeline:
     """Read and check a pipeline. Relative paths in it are relative to the folder it stands in.
@@ -26,9 +28,12 @@ def read(path: str | os.PathLike[str]) -> Pipeline:
     """
     name = os.fspath(path)
     try:
-        raw = Path(path).read_bytes()
-    except OSError as error:
-        raise PipelineError(f"{name}: cannot be read: {error.strerror or error}") from None
+        with Path(path).open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
+        raise PipelineError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(raw) > MOST_BYTES:
+        raise PipelineError(f"{name}: too large; a pipeline has at most {MOST_BYTES:,} bytes")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from topwatch.errors import TopwatchError, nearest_name
@@ -13,12 +13,14 @@ from topwatch.plan import check_algorithm
 from topwatch.queries import Query
 from topwatch.spark.pipeline.building import monitor
 from topwatch.spark.pipeline.model import Chunks, Pipeline, Window
-from topwatch.spark.pipeline.places import Path, Problem
+from topwatch.spark.pipeline.nodes import Path
+from topwatch.spark.pipeline.places import Problem
 from topwatch.spark.pipeline.questions import Question, question
 from topwatch.spark.pipeline.sinks import Sink
 from topwatch.spark.pipeline.sources import Source
 
 MOST_NAMES = 12  # columns that a message lists
+MOST_PROBLEMS = 100  # of a kind that takes long to find
 
 # What a monitor is made of: with one of them wrong, it cannot be asked which algorithms serve the queries.
 SETTINGS = {"id", "time", "window", "every", "algorithm", "options"}
@@ -50,6 +52,8 @@ class Draft:
     @cached_property
     def questions(self) -> dict[int, Question]:
         """The queries that are right, by their place in the list."""
+        if "queries" in self.fine:
+            return dict(enumerate(self.fine["queries"]))
         listed = self.data.get("queries")
         found = {}
         for place, value in enumerate(listed if isinstance(listed, list) else []):
@@ -127,10 +131,11 @@ def columns_are_there(draft: Draft) -> Iterator[Problem]:
         named += [(("chunks", field), getattr(chunks, field)) for field in ("source", "value")]
     for place, asked in draft.questions.items():
         named += [(("queries", place, *path), column) for path, column in asked.columns()]
+    there = set(known)
+    missing = ((path, column) for path, column in named if column not in there)
     listed = ", ".join(known[:MOST_NAMES]) + (" ..." if len(known) > MOST_NAMES else "")
-    for path, column in named:
-        if column not in known:
-            yield Problem(path, f"no column {column!r} in the source; it has {listed}{nearest_name(column, known)}")
+    for path, column in islice(missing, MOST_PROBLEMS):  # each is compared with all names that are there
+        yield Problem(path, f"no column {column!r} in the source; it has {listed}{nearest_name(column, known)}")
 
 
 def options_fit(draft: Draft) -> Iterator[Problem]:
@@ -147,6 +152,10 @@ def algorithms_serve(draft: Draft) -> Iterator[Problem]:
     """Ask the planner: a monitor is made and thrown away."""
     settings = Pipeline.model_construct(**{field: value for field, value in draft.fine.items() if field in SETTINGS})
     queries = {place: asked.build() for place, asked in draft.questions.items()}
+    for problem in names_differ(draft):  # which is told there
+        place = int(problem.path[1])
+        if place in queries:
+            queries[place] = replace(queries[place], name=f"queries[{place}]")
     try:
         refusal = _refusal(settings, list(queries.values()))
         option = refusal.partition(": ")[0]
@@ -154,13 +163,22 @@ def algorithms_serve(draft: Draft) -> Iterator[Problem]:
             yield Problem(("options", option), refusal.removeprefix(f"{option}: "))
         elif refusal:
             named = {place: replace(query, name=query.name or f"queries[{place}]") for place, query in queries.items()}
-            alone = {place: _refusal(settings, [query]) for place, query in named.items()}
-            found = [Problem(("queries", place), text) for place, text in alone.items() if text]
-            # Queries that are refused together only: two of one name, which names_differ tells better.
-            yield from found or ([] if any(names_differ(draft)) else [Problem(("queries",), refusal)])
+            found = list(islice(_alone(settings, list(named.items())), MOST_PROBLEMS))
+            yield from found or [Problem(("queries",), refusal)]
     except (MemoryError, ValueError, OverflowError):
         text = f"the {settings.window}, queries and options need more memory than this machine has"
         yield Problem(("window",), text)
+
+
+def _alone(settings: Pipeline, queries: list[tuple[int, Query]]) -> Iterator[Problem]:
+    """Find the queries that are refused: those of a half that is not are not looked at one by one."""
+    refusal = _refusal(settings, [query for _, query in queries])
+    if len(queries) > 1 and refusal:
+        half = len(queries) // 2
+        yield from _alone(settings, queries[:half])
+        yield from _alone(settings, queries[half:])
+    elif refusal:
+        yield Problem(("queries", queries[0][0]), refusal)
 
 
 def _refusal(settings: Pipeline, queries: list[Query]) -> str:

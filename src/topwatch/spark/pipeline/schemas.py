@@ -24,7 +24,7 @@ def columns_of(ddl: str) -> tuple[str, ...]:
     ... )
     ('flow', 'net bytes', 'at')
     """
-    names: list[str] = []
+    names: dict[str, None] = {}
     for part in _parts(ddl):
         match = _COLUMN.fullmatch(part)
         if match is None:
@@ -32,7 +32,7 @@ def columns_of(ddl: str) -> tuple[str, ...]:
         name = match[2] or match[1].replace("``", "`")
         if name in names:
             raise refuse(f"names the column {name!r} twice")
-        names.append(name)
+        names[name] = None
     return tuple(names)
 
 

@@ -105,11 +105,11 @@ class Generate(Part):
     """Generated rows: an id and columns x1 .. xd in [0, 1], the same as ``topwatch generate`` writes."""
 
     # fewest and most columns of each kind; the generators have the same numbers, and a test holds them together
-    DIMS: ClassVar[dict[str, tuple[int, int | None]]] = {
-        "ind": (1, None),
+    DIMS: ClassVar[dict[str, tuple[int, int]]] = {
+        "ind": (1, 10_000),
         "ant": (2, 20),
-        "cor": (2, None),
-        "clustered": (1, None),
+        "cor": (2, 10_000),
+        "clustered": (1, 10_000),
     }
 
     kind: Literal["ind", "ant", "cor", "clustered"] = Field("ind", description="ind, ant, cor or clustered")
@@ -121,9 +121,8 @@ class Generate(Part):
     @model_validator(mode="after")
     def _dims_of_kind(self) -> Self:
         fewest, most = self.DIMS[self.kind]
-        if self.dims < fewest or (most is not None and self.dims > most):
-            bounds = f"at least {fewest}" if most is None else f"{fewest} to {most}"
-            raise refuse(f"expected {bounds} columns for {self.kind}, got {self.dims}", "dims")
+        if not fewest <= self.dims <= most:
+            raise refuse(f"expected {fewest} to {most:,} columns for {self.kind}, got {self.dims}", "dims")
         return self
 
     def columns(self) -> tuple[str, ...] | None:

@@ -1,0 +1,32 @@
+"""All targets. A new one is a file with a ``TARGET``, and a line here."""
+
+from __future__ import annotations
+
+from fuzz import (
+    approximate,
+    batches_fuzzed,
+    commands_fuzzed,
+    configurations,
+    expressions_fuzzed,
+    fleet,
+    messages_fuzzed,
+    monitors,
+    mqtt_fuzzed,
+    pipelines_fuzzed,
+    snapshots_fuzzed,
+)
+
+MODULES = (
+    monitors,
+    approximate,
+    fleet,
+    snapshots_fuzzed,
+    configurations,
+    batches_fuzzed,
+    expressions_fuzzed,
+    pipelines_fuzzed,
+    commands_fuzzed,
+    messages_fuzzed,
+    mqtt_fuzzed,
+)
+TARGETS = {module.TARGET.name: module.TARGET for module in MODULES}
