@@ -1,5 +1,5 @@
 # setup: a virtual environment in .venv with everything the other targets need.
-.PHONY: setup java servers demo test lint bench kills clean
+.PHONY: setup java servers demo test lint bench kills hosts clean
 .DEFAULT_GOAL := test
 
 VENV := .venv
@@ -85,6 +85,10 @@ bench: setup
 # Kills a run on Spark twenty times for each kind of pipeline and compares what it has written. Takes an hour.
 kills: setup
 	$(BIN)/python tests/spark/kills.py --kills 20
+
+# Runs on several hosts, each a set of namespaces of this machine; kills, loses and slows down. Takes half an hour, as root.
+hosts: setup
+	$(BIN)/python tests/spark/hosts_runs.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/demo
