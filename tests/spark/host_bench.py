@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import sink_files
 from crash_runs import LIGHT_JAVA
-from spark.host_driver import SIDES, task_of
-from spark.host_streams import compare, expected, write
+from spark.host_driver import HELD, SIDES, task_of
+from spark.host_streams import FILES, compare, expected, write
 from spark.hosts import Cluster, Host, wait_for
 
 import topwatch
@@ -43,8 +43,8 @@ class Outcome(NamedTuple):
 class Run:
     """A stream with a state backend, in a folder that all hosts see.
 
-    ``holds`` are the tasks that wait for :meth:`go`: values of :func:`spark.host_driver.task_of`. ``ended`` names the
-    file that the driver writes at the end, ``begins`` one that it waits for at the beginning, if any.
+    The first of the tasks in ``holds``, values of :func:`spark.host_driver.task_of`, waits for :meth:`go`. ``ended``
+    names the file that the driver writes at the end, ``begins`` one that it waits for at the beginning, if any.
     """
 
     stream: str
@@ -67,7 +67,7 @@ class Run:
 
     def tasks(self, **which: Any) -> list[dict[str, Any]]:
         """Return the tasks that have come to a gate, those with these values."""
-        tasks = [task_of(path.name) for path in (self.folder / "tasks").glob("*=*")]
+        tasks = [task_of(path.name) for path in (self.folder / "tasks").glob("side=*")]
         return [task for task in tasks if which.items() <= task.items()]
 
     def begin(self) -> None:
@@ -116,10 +116,16 @@ class Driver:
     process: subprocess.Popen[bytes]
     events: Path
 
-    def wait(self, run: Run, **which: Any) -> dict[str, Any]:
-        """Return the first task that has come to a gate with these values."""
+    def wait(self, run: Run, **which: Any) -> None:
+        """Return when a task with these values has come to a gate."""
         wait_for(lambda: run.tasks(**which), f"a task of {run.stream} with {which}", lambda: self._gone(run), PATIENCE)
-        return run.tasks(**which)[0]
+
+    def held(self, run: Run) -> dict[str, Any]:
+        """Return the task that is held, when there is one."""
+        file = run.folder / "tasks" / HELD
+        wait_for(file.exists, f"a task of {run.stream} with one of {run.holds}", lambda: self._gone(run), PATIENCE)
+        wait_for(file.read_text, "its name")
+        return task_of(file.read_text())
 
     def finish(self, run: Run) -> None:
         """Wait until a run has ended, or has had its time."""
@@ -189,6 +195,7 @@ class Bench:
             "spark.driver.bindAddress": host.address,
             "spark.ui.enabled": "false",
             "spark.sql.session.timeZone": "UTC",
+            "spark.sql.files.minPartitionNum": str(FILES),  # each file is a task
             "spark.executor.memory": "600m",
             "spark.executor.extraJavaOptions": LIGHT_JAVA,
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # all workers have executors before anything runs

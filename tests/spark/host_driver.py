@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 SIDES = ("before", "after")  # the operator: in the stage that packs rows, and in that which keeps windows
+HELD = "held"  # the file that names the task
 LIMIT = 300.0  # seconds for which a task is held at most
 
 
@@ -24,12 +25,12 @@ def gate(folder: str, side: str, holds: list[dict[str, Any]]) -> Callable[..., A
     Parameters
     ----------
     folder : str
-        Each task leaves an empty file there, whose name says what it is (:func:`task_of`). A task is held until there
-        is a file ``go``.
+        Each task leaves an empty file there, whose name says what it is (:func:`task_of`). The first task that can be
+        held leaves its name in one called ``held``, and waits until there is one called ``go``.
     side : str
         Of the operator.
     holds : list of dict
-        Tasks to be held: values of :func:`task_of` that they have.
+        Tasks that can be held: values of :func:`task_of` that they have.
     """
     import pandas as pd
     from pyspark import TaskContext
@@ -46,9 +47,10 @@ def gate(folder: str, side: str, holds: list[dict[str, Any]]) -> Callable[..., A
             "pid": os.getpid(),
             "host": os.environ["SPARK_LOCAL_IP"],
         }
-        Path(folder, ",".join(f"{name}={value}" for name, value in mark.items())).touch()
+        name = ",".join(f"{name}={value}" for name, value in mark.items())
+        Path(folder, name).touch()
         for part in parts:
-            if any(hold.items() <= mark.items() for hold in holds):
+            if any(hold.items() <= mark.items() for hold in holds) and first(folder, name):
                 wait_for_file(folder, "go")
             yield pd.Series(True, index=part.index)
 
@@ -56,6 +58,16 @@ def gate(folder: str, side: str, holds: list[dict[str, Any]]) -> Callable[..., A
     keep.__annotations__ = {"parts": Iterator[pd.Series], "return": Iterator[pd.Series]}
     # Spark would move a deterministic filter to where it likes it better.
     return pandas_udf(keep, "boolean").asNondeterministic()  # type: ignore[call-overload, no-any-return]
+
+
+def first(folder: str, name: str) -> bool:
+    """Tell whether this task is the first one that could be held: the others find its file."""
+    try:
+        with Path(folder, HELD).open("x") as file:
+            file.write(name)
+    except FileExistsError:
+        return False
+    return True
 
 
 def wait_for_file(folder: str, name: str) -> None:
