@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -12,8 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from topwatch.spark.segments import SUFFIX, batch_of
-from topwatch.spark.versions import SUFFIX as STATES
+from topwatch.spark.segments import SUFFIX
 
 STARTING = "starting"
 BETWEEN = "between two batches"
@@ -132,13 +132,13 @@ class Checkpoint:
         self._batch = self._next()
         # An attempt of an earlier run may have written these already.
         self._old_states = self._states(self._batch)
-        self._old_segments = self.segments()
+        self._old_segments = self._stamps(self._batch)
         self._old_begun = self._batch in _numbers(self._changes / "offsets")
 
     def look(self) -> Seen:
         """Say how far the run has come."""
         batch = self._next()
-        fresh = [name for name in self.segments() - self._old_segments if batch_of(name) == batch]
+        fresh = self._stamps(batch) - self._old_segments
         old = self._old_states if batch == self._batch else set()
         states = len(self._states(batch) - old)
         begun = batch in _numbers(self._changes / "offsets")
@@ -159,19 +159,24 @@ class Checkpoint:
 
     def segments(self) -> set[str]:
         """Return the names of all segments."""
-        queries = [Path(query.path) for query in _entries(self._segments)]
-        return {entry.name for query in queries for entry in _entries(query) if entry.name.endswith(SUFFIX)}
+        return {entry.name for entry in _entries(self._segments) if entry.name.endswith(SUFFIX)}
+
+    def _stamps(self, batch: int) -> set[tuple[int, int] | None]:
+        """Tell apart the segments of a micro-batch: a task that is run again writes the same names."""
+        try:
+            metadata = json.loads((self._changes / "offsets" / str(batch)).read_text().splitlines()[1])
+        except (FileNotFoundError, IndexError, ValueError):
+            return set()  # it is not planned yet
+        start = f"{metadata['batchTimestampMs']:013d}-"
+        return {_stamp(self._segments / name) for name in self.segments() if name.startswith(start)} - {None}
 
     def _next(self) -> int:
         return max(_numbers(self._changes / "commits"), default=-1) + 1
 
     def _states(self, batch: int) -> set[tuple[int, int] | None]:
-        """Tell apart the files with the state after a micro-batch: of each bucket, or in Spark's store."""
-        queries = [Path(query.path) for query in _entries(self._segments)]
-        names = [query / entry.name for query in queries for entry in _entries(query)]
-        files = [path for path in names if path.name.endswith(f"-{batch:010d}{STATES}")]
+        """Tell apart the files with the state after a micro-batch, in Spark's store."""
         # RocksDB writes what changed, or a snapshot only.
-        files += [
+        files = [
             self._changes / f"state/0/{i}/{batch + 1}{end}"
             for i in range(self._partitions)
             for end in (".changelog", ".zip")

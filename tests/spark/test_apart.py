@@ -46,7 +46,8 @@ def test_no_rows():
 
 
 def test_a_column_that_is_needed_is_not_taken_out_as_constant(tmp_path):
-    from topwatch.spark.bulk import _Writer
+    from topwatch.spark.bulk import COUNT, _Writer
+    from topwatch.spark.manifest import CENSUS
 
     spec = Spec(
         queries=(tw.TopK(k=1, score=tw.linear(x=1.0), name="q"),),
@@ -64,9 +65,11 @@ def test_a_column_that_is_needed_is_not_taken_out_as_constant(tmp_path):
         buckets=(0, 1),
         segments=str(tmp_path),
     )
-    writer = _Writer(spec, Folder(str(tmp_path)), 0, 0)
+    writer = _Writer(spec, Folder(str(tmp_path)), 0)
+    writer.at(pa.chunked_array([[5]]))
     writer.rows(pa.table({"g": [4], "id": [7], "x": [1.0], "place": [3]}))
     writer.close()
-    (line,) = writer.lines
-    rows = unpack(Folder(str(tmp_path)).read(Part(line["segment"], line["start"], line["size"], line["rows"])))
+    line, count = writer.lines
+    assert (count["bucket"], count["kind"]) == (CENSUS, COUNT)
+    rows = unpack(Folder(str(tmp_path)).read(Part(**{name: line[name] for name in Part._fields})))
     assert merged([rows], spec).to_pylist() == [{"g": 4, "id": 7, "x": 1.0}]

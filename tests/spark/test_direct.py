@@ -22,11 +22,12 @@ def bytes_of(size: int) -> bytes:
 
 def test_parts_of_any_length_come_back(tmp_path):
     folder = Folder(str(tmp_path))
-    segment = folder.create(0)
+    segment = folder.create(0, "p0")
     parts = [segment.add(pa.py_buffer(bytes_of(size)), size) for size in LENGTHS]
     table = pa.table({"x": np.arange(70_000), "name": ["é"] * 70_000})
     rows = segment.add_table(table)
-    segment.close()
+    name = segment.close()
+    rows, *parts = (part._replace(segment=name) for part in (rows, *parts))
     for size, part in zip(LENGTHS, parts, strict=True):
         assert folder.read(part).to_pybytes() == bytes_of(size)
     assert unpack(folder.read(rows)).equals(table)
@@ -34,9 +35,9 @@ def test_parts_of_any_length_come_back(tmp_path):
 
 def test_a_cut_or_changed_file_is_refused(tmp_path):
     folder = Folder(str(tmp_path))
-    segment = folder.create(0)
+    segment = folder.create(0, "p0")
     part = segment.add(pa.py_buffer(bytes_of(10_000)))
-    segment.close()
+    part = part._replace(segment=segment.close())
     path = tmp_path / part.segment
     whole = path.read_bytes()
     for place in (segments.HEADER, segments.HEADER + 9_999, 8, 16):
@@ -51,11 +52,11 @@ def test_a_cut_or_changed_file_is_refused(tmp_path):
         with pytest.raises(DataError, match="damaged"):
             folder.read(part)
     with pytest.raises(DataError, match="damaged"):
-        folder.read(Part(part.segment, 1 << 20, 10, 0))
+        folder.read(Part(part.segment, 1 << 20, 10, 0, 0))
 
 
 def test_what_the_disk_did_not_take_is_an_error_when_the_segment_is_closed(tmp_path, monkeypatch):
-    segment = Folder(str(tmp_path)).create(0)
+    segment = Folder(str(tmp_path)).create(0, "p0")
     written, calls = os.write, []
 
     def write(file, view):
@@ -83,9 +84,9 @@ def test_a_file_system_without_it_is_used_as_it_is(tmp_path, monkeypatch):
 
     monkeypatch.setattr(direct.os, "open", refusing)
     folder = Folder(str(tmp_path))
-    segment = folder.create(0)
+    segment = folder.create(0, "p0")
     part = segment.add(pa.py_buffer(bytes_of(5_000)))
-    segment.close()
+    part = part._replace(segment=segment.close())
     assert folder.read(part).to_pybytes() == bytes_of(5_000)
 
 
@@ -100,18 +101,19 @@ def test_a_disk_that_refuses_the_first_page_is_used_through_the_cache(tmp_path, 
 
     monkeypatch.setattr(direct.os, "write", refusing)
     folder = Folder(str(tmp_path))
-    segment = folder.create(0)
+    segment = folder.create(0, "p0")
     part = segment.add(pa.py_buffer(bytes_of(5_000)))
-    segment.close()
+    part = part._replace(segment=segment.close())
     assert refused
     assert folder.read(part).to_pybytes() == bytes_of(5_000)
 
 
 def test_memory_is_used_again_only_when_nobody_looks_at_it(tmp_path):
     folder = Folder(str(tmp_path))
-    segment = folder.create(0)
+    segment = folder.create(0, "p0")
     parts = [segment.add(pa.py_buffer(bytes_of(200_000 + i))) for i in range(3)]
-    segment.close()
+    name = segment.close()
+    parts = [part._replace(segment=name) for part in parts]
     first = folder.read(parts[0])
     second = folder.read(parts[1])
     assert first.address != second.address

@@ -1,19 +1,60 @@
-"""The folder of segments: what a version of the state names stays, whoever wrote it; what none names goes."""
+"""State backends: what a version names stays, whoever wrote it; what none names goes. The same for both of them."""
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from topwatch.spark.homes import FolderHome
+import topwatch as tw
+from topwatch.spark import homes
+from topwatch.spark.homes import UNCLAIMED, FolderHome, Home, StoreHome
 from topwatch.spark.manifest import Manifest, Turn
 from topwatch.spark.segments import Folder, Part
 
-MADE_FOR = "abc"
 RETAIN = 2
-ROWS = pa.py_buffer(b"rows")
+ROWS = pa.py_buffer(b"rows" * 100)
+
+
+class MapState:
+    """Spark's map state, as far as it is used."""
+
+    def __init__(self) -> None:
+        self.held: dict[Any, tuple[bytes]] = {}
+
+    def updateValue(self, key: Any, value: tuple[bytes]) -> None:  # noqa: N802 - Spark's names
+        self.held[key] = value
+
+    def getValue(self, key: Any) -> tuple[bytes] | None:  # noqa: N802
+        return self.held.get(key)
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802
+        del self.held[key]
+
+
+class Version:
+    """A bucket's state, from version to version."""
+
+    def __init__(self, home: Home) -> None:
+        self.home, self.manifest = home, Manifest()
+
+    def next(self, *parts: Part, rows: int = 10**9, attempt: bool = False) -> Manifest:
+        """Make a version that has more parts, and no more rows than needed; commit it, or leave it an attempt."""
+        made = Manifest.from_bytes(self.manifest.to_bytes())
+        known, gone = made.names(), made.before
+        made.begin(made.stamp + 1000)
+        made.log.append(Turn(list(parts), None))
+        self.home.drop(made.trim(rows, 0))
+        made.renew()
+        released = self.home.release(made, RETAIN)
+        self.home.publish(made, [part for part in made.parts() if part.segment not in known], gone, released)
+        if not attempt:
+            self.manifest = made
+        return made
 
 
 @pytest.fixture
@@ -21,37 +62,133 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(str(tmp_path))
 
 
-def naming(batch: int, part: Part) -> Manifest:
-    return Manifest(batch=batch, before=batch - 1, log=[Turn([part], None)])
+def kept(folder: Folder, end: str = ".seg") -> set[str]:
+    return {path.name for path in Path(folder.uri).iterdir() if path.name.endswith(end)}
 
 
-def test_a_bucket_cleans_up_where_the_first_one_has_no_rows(folder: Folder) -> None:
-    home = FolderHome(folder, MADE_FOR, 5)
-    orphan, kept = home.put(0, ROWS), home.put(0, ROWS)
-    for batch in range(9):
-        assert orphan.segment in folder.names()
-        home.tidy(naming(batch, kept), RETAIN)
-    assert folder.names() == [kept.segment]
+@pytest.fixture(params=["folder", "store"])
+def home(request: pytest.FixtureRequest, folder: Folder) -> Home:
+    return FolderHome(folder, 5, every=1) if request.param == "folder" else StoreHome(MapState())
+
+
+@pytest.mark.parametrize("size", [0, 1, homes.PIECE, homes.PIECE + 1])
+def test_what_is_put_is_got(home: Home, size: int) -> None:
+    data = os.urandom(size)
+    part = home.put(7, pa.py_buffer(data), 3)
+    assert (part.size, part.rows) == (size, 3)
+    assert home.get(part).to_pybytes() == data
+
+
+def test_what_is_not_what_the_state_says_is_an_error(home: Home) -> None:
+    part = home.put(7, ROWS)
+    for wrong in (part._replace(check=part.check ^ 1), part._replace(size=part.size + 1)):
+        with pytest.raises(tw.DataError, match=f"{part.segment}.*(damaged|missing)"):
+            home.get(wrong)
+    with pytest.raises(tw.DataError, match=r"nothing.seg.*is missing"):
+        home.get(part._replace(segment="nothing.seg"))
+
+
+def test_what_left_the_window_goes_once_no_version_with_it_can_come_back(home: Home) -> None:
+    state = Version(home)
+    parts = [home.put(number, pa.py_buffer(b"rows %d" % number), 1) for number in range(6)]
+    for number, part in enumerate(parts):
+        state.next(part, rows=1)
+        assert home.get(part).to_pybytes() == b"rows %d" % number
+    retained = RETAIN + 1 if isinstance(home, FolderHome) else 0  # the store keeps its earlier versions itself
+    for number, part in enumerate(parts[:-1]):
+        if number >= len(parts) - 1 - retained:
+            home.get(part)
+        else:
+            with pytest.raises(tw.DataError, match="missing"):
+                home.get(part)
+
+
+def test_the_last_bucket_that_needs_a_segment_removes_it(folder: Folder) -> None:
+    one, other = (Version(FolderHome(folder, bucket, every=1)) for bucket in (0, 1))
+    shared = FolderHome(folder, 9).put(0, ROWS, 1)
+    one.next(shared)
+    other.next(shared)
+    for number in range(5):
+        one.next(one.home.put(number, pa.py_buffer(b"one %d" % number), 1), rows=1)
+        assert shared.segment in kept(folder)
+    for number in range(RETAIN + 2):
+        assert shared.segment in kept(folder)
+        other.next(other.home.put(number, pa.py_buffer(b"other %d" % number), 1), rows=1)
+    assert shared.segment not in kept(folder)
 
 
 def test_an_attempt_that_was_given_up_takes_nothing_from_the_one_that_counts(folder: Folder) -> None:
     """Spark may try a task again while the first attempt still runs, and either version may be the one it keeps."""
-    home = FolderHome(folder, MADE_FOR, 5)
-    first, second = home.put(7, ROWS), home.put(7, ROWS)
-    home.tidy(naming(7, second), RETAIN)
-    home.tidy(naming(7, first), RETAIN)
-    FolderHome(folder, MADE_FOR, 3).tidy(Manifest(batch=8), RETAIN)
-    assert folder.names() == sorted([first.segment, second.segment])
+    state = Version(FolderHome(folder, 5, every=1))
+    first = state.home.put(0, ROWS, 1)
+    state.next(first)
+    lost = state.home.put(1, pa.py_buffer(b"lost"), 1)
+    counts = state.home.put(1, pa.py_buffer(b"counts"), 1)
+    state.next(lost, rows=1, attempt=True)
+    state.next(counts, rows=1)
+    late = Version(state.home)
+    late.manifest = Manifest.from_bytes(state.manifest.to_bytes())
+    late.next(attempt=True)  # an attempt that ends long after it was given up
+    for number in range(5):
+        state.next(state.home.put(2 + number, pa.py_buffer(b"%d" % number), 1))
+        assert {counts.segment} <= kept(folder)
+    assert len(kept(folder, ".json")) <= 2, "metadata files of what was given up are gone"
 
-    home.tidy(naming(9, second), RETAIN)
-    FolderHome(folder, MADE_FOR, 3).tidy(Manifest(batch=16), RETAIN)
-    assert folder.names() == [second.segment], "a later version says which of them counted"
+
+def test_two_states_in_one_folder_leave_each_other_what_they_need(folder: Folder) -> None:
+    """Two watched streams that are equal to the letter, or two queries."""
+    one, other = (Version(FolderHome(folder, 0, every=1)) for _ in range(2))
+    same = one.home.put(0, ROWS, 1)
+    assert other.home.put(0, ROWS, 1) == same, "equal bytes of one micro-batch are one file"
+    one.next(same)
+    other.next(same)
+    for number in range(8):
+        one.next(one.home.put(1 + number, pa.py_buffer(b"%d" % number), 1), rows=1)
+    assert same.segment in kept(folder)
+    assert other.home.get(same).to_pybytes() == ROWS.to_pybytes()
 
 
-def test_two_watched_streams_of_a_query_leave_each_other_what_they_need(folder: Folder) -> None:
-    one, other = FolderHome(folder, "one", 0), FolderHome(folder, "other", 0)
-    mine, theirs = one.put(0, ROWS), other.put(0, ROWS)
-    other.tidy(naming(0, theirs), RETAIN)
-    for batch in range(17):
-        one.tidy(naming(batch, mine), RETAIN)
-    assert folder.names() == sorted([mine.segment, theirs.segment])
+def test_what_nobody_has_named_goes_after_a_day(folder: Folder) -> None:
+    state = Version(FolderHome(folder, 5, every=1))
+    orphan, needed = (state.home.put(0, pa.py_buffer(data), 1) for data in (b"orphan", b"needed"))
+    scratch = Path(folder.uri) / ".0000000000000-p00000.0011223344556677"
+    scratch.write_bytes(b"of a writer that was killed")
+    state.next(needed)
+    assert orphan.segment in kept(folder), "a micro-batch that runs now may be about to name it"
+    past = os.stat(Path(folder.uri) / orphan.segment).st_mtime - UNCLAIMED - 1
+    for path in Path(folder.uri).iterdir():
+        os.utime(path, (past, past))
+    state.next()
+    assert kept(folder) == {needed.segment}
+    assert not scratch.exists()
+
+
+def test_a_metadata_file_that_cannot_be_read_stops_the_cleaning(folder: Folder) -> None:
+    state = Version(FolderHome(folder, 5, every=1))
+    (Path(folder.uri) / "needs-other.json").write_text('{"names": ["0000')
+    first = state.home.put(0, ROWS, 1)
+    state.next(first)
+    for number in range(6):
+        state.next(state.home.put(1 + number, pa.py_buffer(b"%d" % number), 1), rows=1)
+    assert first.segment in kept(folder)
+
+
+def test_nothing_is_named_that_this_host_cannot_see(folder: Folder) -> None:
+    """Rows may have come by the memory of the machine, from a folder that only another host has."""
+    state = Version(FolderHome(folder, 5))
+    part = Part("0000000000001-p00000-abc.seg", 0, 10, 1, 7)
+    with pytest.raises(
+        tw.DataError, match=rf"p00000-abc.seg is missing from .* as host {socket.gethostname()} sees it"
+    ):
+        state.next(part)
+    (Path(folder.uri) / part.segment).write_bytes(b"short")
+    with pytest.raises(tw.DataError, match="has 5 bytes of at least 74"):
+        state.next(part)
+    assert kept(folder, ".json") == set()
+
+
+def test_rows_of_a_micro_batch_are_taken_in_once(home: Home) -> None:
+    state = Version(home)
+    made = state.next(home.put(0, ROWS, 1))
+    with pytest.raises(tw.DataError, match=f"has the rows of micro-batch {made.stamp}"):
+        made.begin(made.stamp)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from topwatch.spark.bulk import ROWS
 from topwatch.spark.homes import FolderHome
 from topwatch.spark.keeper import Keeper, Task
 from topwatch.spark.manifest import Manifest
-from topwatch.spark.segments import Folder, pack
+from topwatch.spark.segments import Folder
 from topwatch.spark.spec import Spec
 
 RESULT = pa.schema(
@@ -53,22 +54,19 @@ def test_cold_and_warm_say_the_same(
     size, every = int(rng.integers(1, 300)), int(rng.choice([1, 7, 50]))
     spec = spec_of(tw.last(size) if number % 4 else tw.latest(), every)
     folder = Folder(str(tmp_path))
-    keeper = Keeper(spec, "query", number, FolderHome(folder, "-", number, every=1))
+    keeper = Keeper(spec, number, FolderHome(folder, number, every=1))
     monitor = tw.Monitor(list(spec.queries), spec.window, every=every, algorithm="brute")
     state, rows, most = None, 0, 0
     for batch in range(60):
         count = int(rng.integers(1, 60))
         table = pa.table({"id": np.arange(rows, rows + count), "x": rng.random(count).round(2)})
         rows += count
-        segment = folder.create(batch)
         half = count // 2
-        parts = [segment.add(pack(part), part.num_rows) for part in (table.slice(0, half), table.slice(half))]
-        segment.close()
-        lines = [{"kind": ROWS, "part": 0, "piece": i, "data": None, **part._asdict()} for i, part in enumerate(parts)]
+        lines = _lines(folder, batch, [table.slice(0, half), table.slice(half)])
         if rng.random() < 0.3:
             keeping._warm.clear()
-        done = keeper.advance(Task(state, lines, batch))
-        done.note()
+        done = keeper.advance(Task(state, lines))
+        done.publish()
         state = done.state
         found = [tuple(row.values()) for row in done.found.to_pylist()]
         assert found == [tuple(change) for change in monitor.push(table)]
@@ -84,31 +82,54 @@ def test_cold_and_warm_say_the_same(
 
 
 def test_a_state_that_was_made_for_other_queries_is_refused(tmp_path: Path) -> None:
-    home = FolderHome(Folder(str(tmp_path)), "-", 0)
-    state = Keeper(spec_of(tw.last(10), 1), "other", 0, home).advance(Task(None, [], 0)).state
-    Keeper(spec_of(tw.last(10), 1), "other", 0, home).advance(Task(state, [], 1))
-    with pytest.raises(tw.DataError, match="state: the checkpoint was begun with other queries"):
-        Keeper(spec_of(tw.last(11), 1), "other", 0, home).advance(Task(state, [], 1))
+    home = FolderHome(Folder(str(tmp_path)), 0)
+    state = Keeper(spec_of(tw.last(10), 1), 0, home).advance(Task(None, [])).state
+    Keeper(spec_of(tw.last(10), 1), 0, home).advance(Task(state, []))
+    spec = spec_of(tw.last(10), 1)
+    changed = [{"order": ("x",)}, {"types": ("bigint", "string")}, {"by": ("g",)}, {"watermark": True}]
+    others = [spec_of(tw.last(11), 1), *(dataclasses.replace(spec, **change) for change in changed)]
+    for other in others:
+        with pytest.raises(tw.DataError, match="state: the checkpoint was begun with other queries"):
+            Keeper(other, 0, home).advance(Task(state, []))
+    with pytest.raises(tw.DataError, match=r"begun with spark.sql.shuffle.partitions=1 and cannot go on with 2"):
+        Keeper(dataclasses.replace(spec, buckets=(0, 1)), 0, home).advance(Task(state, []))
     keeping._warm.clear()
 
 
 def test_buckets_that_nothing_comes_for_are_let_go(tmp_path: Path) -> None:
     spec, folder = spec_of(tw.last(10), 1), Folder(str(tmp_path))
     rows = [pa.table({"id": [1, 2], "x": [3.0, 1.0]}), pa.table({"id": [3], "x": [2.0]})]
-    keeper = Keeper(spec, "waiting", 0, FolderHome(folder, "-", 0))
-    done = keeper.advance(Task(None, [_line(folder, 0, rows[0])], 0))
-    token = Manifest.from_bytes(done.state).token
+    keeper = Keeper(spec, 0, FolderHome(folder, 0))
+    done = keeper.advance(Task(None, _lines(folder, 0, rows[:1])))
+    manifest = Manifest.from_bytes(done.state)
     keeping.forget(idle=60.0)
-    assert keeper.warm(token)
+    assert keeper.warm(manifest)
     keeping.forget(idle=-1.0)
-    assert not keeper.warm(token)
-    found = keeper.advance(Task(done.state, [_line(folder, 1, rows[1])], 1)).found
+    assert not keeper.warm(manifest)
+    found = keeper.advance(Task(done.state, _lines(folder, 1, rows[1:]))).found
     assert found.select(["at", "op", "id"]).to_pylist() == [{"at": 3, "op": "enter", "id": 3}]
 
 
-def _line(folder: Folder, batch: int, table: pa.Table) -> dict[str, Any]:
-    segment = folder.create(batch)
-    part = segment.add_table(table)
-    segment.close()
-    where = {"bucket": 0, "kind": ROWS, "part": 0, "piece": 0, "data": None}
-    return {**where, "segment": part.segment, "start": part.start, "size": part.size, "rows": part.rows}
+def test_a_micro_batch_that_is_run_again_begins_with_the_version_before(tmp_path: Path) -> None:
+    """Also where the first attempt has got to its end, and in the same worker."""
+    spec, folder = spec_of(tw.last(10), 1), Folder(str(tmp_path))
+    keeper = Keeper(spec, 0, FolderHome(folder, 0))
+    first = keeper.advance(Task(None, _lines(folder, 0, [pa.table({"id": [1], "x": [3.0]})])))
+    again = Task(first.state, _lines(folder, 1, [pa.table({"id": [2], "x": [4.0]})]))
+    found = [keeper.advance(again).found for _ in range(3)]
+    assert found[0].num_rows == 1
+    assert found[0] == found[1] == found[2]
+    with pytest.raises(tw.DataError, match="has the rows of micro-batch 1"):
+        keeper.advance(Task(keeper.advance(again).state, again.references))
+    lines = [line for batch in (1, 2) for line in _lines(folder, batch, [pa.table({"id": [2], "x": [4.0]})])]
+    with pytest.raises(tw.DataError, match="rows of several micro-batches"):
+        keeper.advance(Task(first.state, lines))
+    keeping._warm.clear()
+
+
+def _lines(folder: Folder, batch: int, tables: list[pa.Table]) -> list[dict[str, Any]]:
+    segment = folder.create(batch, "p00000")
+    parts = [segment.add_table(table) for table in tables]
+    name = segment.close()
+    where = {"bucket": 0, "kind": ROWS, "stamp": batch, "part": 0, "data": None}
+    return [{**where, "piece": i, **part._asdict(), "segment": name} for i, part in enumerate(parts)]

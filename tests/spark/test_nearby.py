@@ -39,10 +39,10 @@ def look(folder: Folder, part: Part) -> pa.Table:
 
 
 def write(folder: Folder, batch: int, tables: list[pa.Table]) -> tuple[Segment, list[Part]]:
-    segment = folder.create(batch)
+    segment = folder.create(batch, "p00000")
     parts = [segment.add_table(table) for table in tables]
-    segment.close()
-    return segment, parts
+    name = segment.close()
+    return segment, [part._replace(segment=name) for part in parts]
 
 
 def test_recent_parts_are_read_without_the_disk(tmp_path):
@@ -103,7 +103,7 @@ def test_without_shared_memory_segments_go_to_the_disk_alone(tmp_path, monkeypat
 def test_a_segment_that_is_never_closed_gives_its_sheet_back(tmp_path):
     folder = Folder(str(tmp_path / "segments"))
     for batch in range(5):
-        segment = folder.create(batch)
+        segment = folder.create(batch, "p00000")
         assert segment._sheet is not None
         segment.add_table(rows(batch))
         del segment
@@ -114,12 +114,25 @@ def test_sheets_of_workers_that_are_gone_are_removed(tmp_path):
         "import os, sys\n"
         "from topwatch.spark import nearby\n"
         "nearby.SHARED = sys.argv[1]\n"
-        "nearby.take('0000000001-dead.seg')\n"
+        "nearby.take().publish('0000000001-dead.seg')\n"
         "os._exit(9)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
-    mine = nearby.take("0000000002-mine.seg")
+    mine = nearby.take()
     assert mine is not None
+    mine.publish("0000000002-mine.seg")
     assert os.listdir(nearby._folder()) == ["0000000002-mine.seg"]
     nearby._sweep(nearby._folder())
     assert os.listdir(nearby._folder()) == ["0000000002-mine.seg"], "its owner lives"
+
+
+def test_a_segment_that_is_written_twice_is_found_once(tmp_path):
+    folder = Folder(str(tmp_path / "segments"))
+    _, first = write(folder, 1, [rows(0)])
+    _, again = write(folder, 1, [rows(0)])
+    assert first == again
+    assert look(folder, first[0]) == rows(0)
+    for batch in range(2, 6):
+        _, (part,) = write(folder, batch, [rows(100 * batch)])
+        assert look(folder, part) == rows(100 * batch)
+    assert look(folder, first[0]) == rows(0), "the disk has it"

@@ -1,8 +1,13 @@
-"""Workers that help each other out: where they cannot, a bucket is read again and nothing else happens."""
+"""Peer workers: where they cannot help, a bucket is read again and nothing else happens."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +15,141 @@ import pyarrow as pa
 import pytest
 
 import topwatch as tw
-from topwatch.spark import neighbours
+from topwatch.spark import handing, keeper, nearby, neighbours
+from topwatch.spark.bulk import BAD, ROWS
 from topwatch.spark.homes import FolderHome
 from topwatch.spark.keeper import Keeper, Task
+from topwatch.spark.manifest import Manifest
 from topwatch.spark.segments import Folder
 from topwatch.spark.spec import Spec
 
+# Another worker, which takes the first micro-batch and so has the bucket warm.
+PEER = """
+import os, pickle, sys, time
+import topwatch.spark.neighbours as neighbours
+from topwatch.spark import keeper
+keeper.IDLE = 600.0
+keeping, task = pickle.load(open(sys.argv[1], "rb"))
+done = neighbours.advance(keeping, task)
+done.publish()
+sys.stdout.buffer.write(done.state)
+sys.stdout.flush()
+os.close(1)
+time.sleep(600)
+"""
 
-@pytest.fixture
-def keeper(tmp_path: Path) -> Keeper:
+
+def keeper_in(folder: Path, **more: Any) -> Keeper:
     given: dict[str, Any] = {"queries": (tw.TopK(k=1, score=tw.linear(x=1.0), name="hot"),), "columns": ("x",)}
     given |= {"window": tw.last(10), "every": 1, "algorithm": "sma", "options": {}, "id": "id", "time": None, "by": ()}
-    given |= {"order": (), "emit": "changes", "watermark": False, "buckets": (0,), "segments": str(tmp_path)}
+    given |= {"order": (), "emit": "changes", "watermark": False, "buckets": (0,), "segments": str(folder)}
     kinds = {"at": pa.int64(), "query": pa.string(), "op": pa.string(), "id": pa.int64(), "score": pa.float64()}
-    spec = Spec(**given, schema=pa.schema(list(kinds.items())))
-    return Keeper(spec, "query", 0, FolderHome(Folder(str(tmp_path)), "-", 0))
+    spec = Spec(**given, schema=pa.schema(list(kinds.items())), run="run", **more)
+    return Keeper(spec, 0, FolderHome(Folder(str(folder)), 0))
 
 
-def test_a_folder_whose_name_is_too_long_for_a_door(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeper: Keeper
-) -> None:
+def lines(folder: Path, batch: int, score: float) -> list[dict[str, Any]]:
+    segment = Folder(str(folder)).create(batch, "p00000")
+    part = segment.add_table(pa.table({"id": [batch], "x": [score]}))
+    where = {"bucket": 0, "kind": ROWS, "stamp": batch, "part": 0, "piece": 0, "data": None}
+    return [{**where, **part._asdict(), "segment": segment.close()}]
+
+
+@pytest.fixture
+def _meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A folder of its own where workers meet, and nothing warm here."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:  # a socket's name must not be long
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        monkeypatch.setattr(neighbours, "_door", None)
+        monkeypatch.setattr(neighbours, "_keepers", {})
+        monkeypatch.setattr(keeper, "_warm", {})
+        monkeypatch.setattr(nearby, "_maps", {})
+        yield
+
+
+def peer_of(keeping: Keeper, task: Task, folder: Path) -> tuple[subprocess.Popen[bytes], bytes]:
+    import pickle
+
+    (folder / "task").write_bytes(pickle.dumps((keeping, task)))
+    environment = {**os.environ, "TMPDIR": tempfile.gettempdir()}
+    peer = subprocess.Popen([sys.executable, "-c", PEER, str(folder / "task")], stdout=subprocess.PIPE, env=environment)
+    assert peer.stdout is not None
+    with peer.stdout as said:
+        return peer, said.read()
+
+
+@pytest.mark.usefixtures("_meeting")
+@pytest.mark.parametrize("how", ["alive", "stopped", "killed"])
+def test_a_bucket_that_a_peer_has_warm(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that is silent is done without after some seconds, and what it still computes counts for nothing."""
+    monkeypatch.setattr(neighbours, "SILENCE", 1.0)
+    folder, bad = tmp_path / "segments", tmp_path / "bad"
+    keeping = keeper_in(folder, quarantine=str(bad))
+    refused = {"kind": BAD, "data": neighbours.pack(pa.table({"reason": ["no id"], "raw": ["{}"]})).to_pybytes()}
+    peer, state = peer_of(keeping, Task(None, lines(folder, 1, 1.0)), tmp_path)
+    try:
+        if how == "stopped":
+            os.kill(peer.pid, signal.SIGSTOP)
+        elif how == "killed":
+            peer.kill()
+            peer.wait()
+        second = lines(folder, 2, 2.0)
+        task = Task(state, [*second, {**second[0], **refused, "segment": None, "piece": 1}])
+        began = time.monotonic()
+        done = neighbours.advance(keeping, task)
+        assert time.monotonic() - began < 60.0, "not for as long as the peer pleases"
+        done.publish()
+        found = handing.fetch(done.tray) if done.tray is not None else done.found
+        assert found.select(["op", "id"]).to_pylist() == [{"op": "leave", "id": 1}, {"op": "enter", "id": 2}]
+        manifest = Manifest.from_bytes(done.state)
+        assert keeping.warm(manifest) == (how != "alive"), "it stays where it was, or was read again here"
+        assert (manifest.number, manifest.refused) == (2, 1)
+        if how == "stopped":
+            os.kill(peer.pid, signal.SIGCONT)
+            deadline = time.monotonic() + 30
+            while len(list(folder.glob("needs-*.json"))) < 3 and time.monotonic() < deadline:
+                time.sleep(0.05)  # it has computed its version, which nobody asks for any more
+            assert len(list(folder.glob("needs-*.json"))) == 3
+        third = neighbours.advance(keeping, Task(done.state, lines(folder, 3, 1.5)))
+        assert third.found.num_rows == 0
+        assert Manifest.from_bytes(third.state).rows == 3
+        assert len(list(bad.iterdir())) == 1, "the same rows under the same name, whoever wrote them"
+    finally:
+        peer.kill()
+        peer.wait()
+
+
+@pytest.mark.usefixtures("_meeting")
+def test_buckets_of_two_calls_of_watch_are_never_the_same(tmp_path: Path) -> None:
+    """Their folders and settings may differ, though they go on from one state."""
+    one = keeper_in(tmp_path)
+    done = neighbours.advance(one, Task(None, lines(tmp_path, 1, 1.0)))
+    done.publish()
+    other = keeper_in(tmp_path)
+    object.__setattr__(other._spec, "run", "later")
+    assert one.warm(Manifest.from_bytes(done.state))
+    assert not other.warm(Manifest.from_bytes(done.state))
+
+
+def test_a_folder_whose_name_is_too_long_for_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
     monkeypatch.setattr(neighbours, "_door", None)
+    keeping = keeper_in(tmp_path)
     state = None
-    for batch in range(2):
-        state = neighbours.advance(keeper, "bucket", Task(state, [], batch)).state
+    for _ in range(2):
+        state = neighbours.advance(keeping, Task(state, [])).state
+
+
+@pytest.mark.usefixtures("_meeting")
+def test_sockets_of_workers_that_are_gone_are_removed() -> None:
+    import socket
+
+    folder = Path(neighbours._folder())
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as gone, socket.socket(socket.AF_UNIX) as alive:
+        gone.bind(str(folder / "gone.sock"))
+        alive.bind(str(folder / "alive.sock"))
+        alive.listen()
+        neighbours._sweep()
+        assert [path.name for path in folder.iterdir()] == ["alive.sock"]

@@ -16,14 +16,14 @@ HOT = Answer((), "hot", (("a", 0.9), (7, -1.5), (None, None)))
 def test_what_one_bucket_writes_is_read_back(tmp_path: Path) -> None:
     status = Status(batch=7, rows=100, late=3, refused=1, live=50, bytes=2400, answers=(HOT,))
     for folder in (str(tmp_path), tmp_path.as_uri()):
-        write_status(folder, 0, status)
-        assert read_status(folder) == status
-    assert [path.name for path in tmp_path.iterdir()] == ["status-0.json"]
+        write_status(folder, "q", 0, status)
+        assert read_status(folder, "q") == status
+    assert [path.name for path in tmp_path.iterdir()] == ["status-q-0.json"]
 
 
 def test_the_file_is_as_the_docstring_of_the_format_says(tmp_path: Path) -> None:
-    write_status(str(tmp_path), 5, Status(1, 2, 3, 4, 5, 6, (Answer(("EWR", None), "hot", (("a", 0.9),)),)))
-    assert json.loads((tmp_path / "status-5.json").read_text()) == {
+    write_status(str(tmp_path), "q", 5, Status(1, 2, 3, 4, 5, 6, (Answer(("EWR", None), "hot", (("a", 0.9),)),)))
+    assert json.loads((tmp_path / "status-q-5.json").read_text()) == {
         "batch": 1,
         "rows": 2,
         "late": 3,
@@ -36,38 +36,38 @@ def test_the_file_is_as_the_docstring_of_the_format_says(tmp_path: Path) -> None
 
 def test_buckets_are_summed_and_what_changed_last_comes_first(tmp_path: Path) -> None:
     groups = {number: [Answer((f"{number}{place}",), "hot", ()) for place in "ab"] for number in (0, 1, 12)}
-    write_status(str(tmp_path), 0, Status(8, 10, 1, 0, 5, 100, tuple(groups[0])))
-    write_status(str(tmp_path), 1, Status(9, 20, 0, 2, 6, 200, tuple(groups[1])))
-    write_status(str(tmp_path), 12, Status(9, 30, 1, 0, 7, 300, tuple(groups[12][:1])))
-    found = read_status(str(tmp_path))
+    write_status(str(tmp_path), "q", 0, Status(8, 10, 1, 0, 5, 100, tuple(groups[0])))
+    write_status(str(tmp_path), "q", 1, Status(9, 20, 0, 2, 6, 200, tuple(groups[1])))
+    write_status(str(tmp_path), "q", 12, Status(9, 30, 1, 0, 7, 300, tuple(groups[12][:1])))
+    found = read_status(str(tmp_path), "q")
     assert found is not None
     assert (found.batch, found.rows, found.late, found.refused, found.live, found.bytes) == (9, 60, 2, 2, 18, 600)
     assert [by for (by,), _, _ in found.answers] == ["1a", "12a", "0a", "1b", "0b"]
 
 
 def test_a_bucket_is_replaced(tmp_path: Path) -> None:
-    write_status(str(tmp_path), 0, Status(1, 10))
-    write_status(str(tmp_path), 0, Status(2, 25))
-    assert read_status(str(tmp_path)) == Status(2, 25)
+    write_status(str(tmp_path), "q", 0, Status(1, 10))
+    write_status(str(tmp_path), "q", 0, Status(2, 25))
+    assert read_status(str(tmp_path), "q") == Status(2, 25)
 
 
 @pytest.mark.parametrize("place", ["not/there", "s3q://unknown/scheme"])
 def test_no_folder_is_nothing_known(tmp_path: Path, place: str) -> None:
-    assert read_status(place if "://" in place else str(tmp_path / place)) is None
+    assert read_status(place if "://" in place else str(tmp_path / place), "q") is None
 
 
 def test_a_folder_without_status_is_nothing_known(tmp_path: Path) -> None:
     (tmp_path / "needs-0.json").write_text('{"batch": 1, "names": []}')
     (tmp_path / "0000000001-ab.seg").write_bytes(b"topseg")
-    assert read_status(str(tmp_path)) is None
+    assert read_status(str(tmp_path), "q") is None
 
 
 @pytest.mark.parametrize("broken", ["", '{"batch": 7, "ro', "[]", "null", "\xff"])
 def test_a_broken_file_is_left_out(tmp_path: Path, broken: str) -> None:
-    write_status(str(tmp_path), 0, Status(3, 10, answers=(HOT,)))
-    (tmp_path / "status-1.json").write_bytes(broken.encode("latin-1"))
-    (tmp_path / "status-2.json").mkdir()
-    assert read_status(str(tmp_path)) == Status(3, 10, answers=(HOT,))
+    write_status(str(tmp_path), "q", 0, Status(3, 10, answers=(HOT,)))
+    (tmp_path / "status-q-1.json").write_bytes(broken.encode("latin-1"))
+    (tmp_path / "status-q-2.json").mkdir()
+    assert read_status(str(tmp_path), "q") == Status(3, 10, answers=(HOT,))
 
 
 def test_fields_may_be_missing_new_or_odd(tmp_path: Path) -> None:
@@ -84,13 +84,13 @@ def test_fields_may_be_missing_new_or_odd(tmp_path: Path) -> None:
             {"by": [["x", 1]], "query": "hot", "rows": [[{"k": 1}, 2]], "more": 1},
         ],
     }
-    (tmp_path / "status-0.json").write_text(json.dumps(content))
-    assert read_status(str(tmp_path)) == Status(4, answers=(Answer((["x", 1],), "hot", (({"k": 1}, 2.0),)),))
+    (tmp_path / "status-q-0.json").write_text(json.dumps(content))
+    assert read_status(str(tmp_path), "q") == Status(4, answers=(Answer((["x", 1],), "hot", (({"k": 1}, 2.0),)),))
 
 
 def test_ids_that_json_does_not_know_become_text(tmp_path: Path) -> None:
     day = datetime.date(2024, 5, 1)
-    write_status(str(tmp_path), 0, Status(answers=(Answer((day,), "hot", ((day, float("inf")),)),)))
-    found = read_status(str(tmp_path))
+    write_status(str(tmp_path), "q", 0, Status(answers=(Answer((day,), "hot", ((day, float("inf")),)),)))
+    found = read_status(str(tmp_path), "q")
     assert found is not None
     assert found.answers == (Answer(("2024-05-01",), "hot", (("2024-05-01", float("inf")),)),)

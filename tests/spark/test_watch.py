@@ -29,8 +29,8 @@ Line = tuple[Any, ...]
 class Stream:
     """A folder of files that a query reads, a few at a time."""
 
-    def __init__(self, spark: SparkSession, folder: Path, rng: np.random.Generator) -> None:
-        self.spark, self.folder = spark, folder
+    def __init__(self, spark: SparkSession, folder: Path, rng: np.random.Generator, home: str = "folder") -> None:
+        self.spark, self.folder, self.home = spark, folder, home
         count = FILES * ROWS
         seconds = np.arange(count) + rng.random(count)
         self.table = pa.table(
@@ -64,8 +64,8 @@ class Stream:
         return lines(self.spark.read.parquet(str(folder / "out")))
 
     @property
-    def segments(self) -> str:
-        return str(self.folder / "segments")
+    def segments(self) -> str | None:
+        return str(self.folder / "segments") if self.home == "folder" else None
 
 
 def lines(frame: DataFrame) -> list[Line]:
@@ -88,10 +88,20 @@ def wanted(
 
 
 @pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path, rng: np.random.Generator) -> Stream:
-    return Stream(spark, tmp_path, rng)
+def stream(spark: SparkSession, tmp_path: Path, rng: np.random.Generator, home: str) -> Stream:
+    return Stream(spark, tmp_path, rng, home)
 
 
+@pytest.fixture
+def home() -> str:
+    """Where segments are, if a test does not say :data:`BOTH`."""
+    return "folder"
+
+
+BOTH = pytest.mark.parametrize("home", ["folder", "store"])
+
+
+@BOTH
 @pytest.mark.parametrize(
     ("by", "options"),
     [
@@ -121,6 +131,7 @@ FRONT = tw.Skyline(prefer={"x": "min", "y": "max"}, name="front")
 OFTEN = tw.FrequentSkyline(prefer={"x": "min", "y": "max"}, share=0.3, snapshots=20, name="often")
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("by", "algorithm", "options"),
     [
@@ -189,15 +200,15 @@ def test_values_that_are_no_numbers_are_a_group(stream: Stream) -> None:
     assert sorted(without, key=str) == sorted(map(tuple, expected), key=str)
 
 
-@pytest.mark.parametrize("home", ["folder", "store"])
+@BOTH
 @pytest.mark.parametrize(
     ("by", "window", "emit"),
     [(None, 50, "changes"), (None, 500, "changes"), ("g", 50, "changes"), (None, 50, "first"), ("g", 50, "first")],
 )
-def test_a_restart_goes_on(stream: Stream, by: str | None, window: int, emit: Any, home: str) -> None:
+def test_a_restart_goes_on(stream: Stream, by: str | None, window: int, emit: Any) -> None:
     def watched(files: int) -> DataFrame:
-        segments = stream.segments if home == "folder" else None
-        return tw.spark.watch(stream.read(files), QUERIES, tw.last(window), by=by, emit=emit, segments=segments)
+        asked: dict[str, Any] = {"by": by, "emit": emit, "segments": stream.segments}
+        return tw.spark.watch(stream.read(files), QUERIES, tw.last(window), **asked)
 
     stream.write(0, 2)
     stream.run(watched(1))
@@ -206,6 +217,7 @@ def test_a_restart_goes_on(stream: Stream, by: str | None, window: int, emit: An
     assert stream.run(watched(3)) == wanted(stream.table, by, window=tw.last(window), emit=emit)
 
 
+@BOTH
 def test_whole_answers(stream: Stream) -> None:
     stream.write()
     watched = tw.spark.watch(
@@ -228,6 +240,7 @@ def test_whole_answers(stream: Stream) -> None:
     assert not found
 
 
+@BOTH
 def test_rows_out_of_order_within_the_watermark(stream: Stream, rng: np.random.Generator) -> None:
     order = np.argsort(np.arange(FILES * ROWS) + rng.uniform(0, 50, FILES * ROWS), kind="stable")
     stream.write(table=stream.table.take(pa.array(order)))
@@ -240,6 +253,7 @@ def test_rows_out_of_order_within_the_watermark(stream: Stream, rng: np.random.G
     assert found == [line for line in expected if line[0] <= last]
 
 
+@BOTH
 def test_rows_that_cannot_be_used(stream: Stream) -> None:
     holes = stream.table.column("id").to_pylist()
     holes[5] = holes[900] = None
@@ -262,7 +276,7 @@ def test_a_segment_that_cannot_be_read_is_an_error(stream: Stream, harm: str) ->
 
     stream.write(0, 3)
     before = stream.run(watched())
-    segment = sorted(Path(stream.segments).rglob("*.seg"))[-1]  # older ones may not be needed any more
+    segment = sorted((stream.folder / "segments").rglob("*.seg"))[-1]  # older ones may not be needed any more
     if harm == "missing":
         segment.unlink()
     else:
@@ -283,17 +297,10 @@ def test_segments_that_nobody_needs_are_removed(stream: Stream, spark: SparkSess
         stream.run(tw.spark.watch(stream.read(), QUERIES, tw.last(50), by="g", segments=stream.segments))
     finally:
         spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
-    (folder,) = Path(stream.segments).iterdir()
-    orphan = folder / f"{1:010d}-{'0' * 32}.seg"
-    orphan.write_bytes(b"of an attempt that failed")
-    from topwatch.spark.homes import FolderHome
-    from topwatch.spark.segments import Folder
-
-    FolderHome(Folder(str(folder)), "-", 0).clean(FILES)
+    folder = stream.folder / "segments"
     left = {path.name for path in folder.glob("*.seg")}
-    assert orphan.name not in left
     notes = [json.loads(path.read_text()) for path in folder.glob("needs-*.json")]
-    assert len(notes) == 2, "one for each bucket"
+    assert len(notes) == 4, "the last two versions of each bucket"
     assert left == {name for note in notes for name in note["names"]}
 
 
@@ -339,8 +346,8 @@ GATHERED = [
 
 
 @pytest.fixture
-def objects(spark: SparkSession, tmp_path: Path, rng: np.random.Generator) -> Stream:
-    made = Stream(spark, tmp_path, rng)
+def objects(spark: SparkSession, tmp_path: Path, rng: np.random.Generator, home: str) -> Stream:
+    made = Stream(spark, tmp_path, rng, home)
     count = FILES * ROWS
     made.table = pa.table(
         {
@@ -352,6 +359,7 @@ def objects(spark: SparkSession, tmp_path: Path, rng: np.random.Generator) -> St
     return made
 
 
+@BOTH
 def test_incomplete_objects(objects: Stream) -> None:
     every = 7
 

@@ -58,7 +58,7 @@ def write(
 @contextmanager
 def _complete_or_absent(path: Path) -> Iterator[IO[bytes]]:
     # Beside the target, because a rename is atomic only within one file system.
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{os.urandom(8).hex()}.part")
     try:
         with part.open("xb") as file:
             yield file

@@ -16,23 +16,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topwatch.errors import DataError
+from topwatch.spark.manifest import CENSUS, check_partitions
 from topwatch.spark.ordering import in_order, squeeze
 from topwatch.spark.segments import Folder, Segment, pack
 from topwatch.spark.spec import Spec
-from topwatch.spark.worker import here, settle
+from topwatch.spark.worker import settle
 
-PARTITIONS = "spark.sql.shuffle.partitions"
 KEPT_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"  # as many as the checkpoint was begun with
 PIECE = 1 << 15  # rows of a piece, for each bucket
 MOST = 1 << 20
-ROWS, BAD, KEPT = 0, 1, 2  # what a reference points to: rows, refused ones, those that pruning has left
+ROWS, BAD, KEPT, COUNT = 0, 1, 2, 3  # what a reference points to: rows, refused ones, what pruning has left, nothing
+STAMP = "_stamp"  # the last column that comes: when the micro-batch was planned, the same for all its rows
 SCHEMA = (
-    "bucket int, kind int, part int, piece int, segment string, data binary, start bigint, size bigint, rows bigint"
+    "bucket int, kind int, stamp bigint, part int, piece int,"
+    " segment string, data binary, start bigint, size bigint, rows bigint, check bigint"
 )
 _FIELDS = pa.schema(
     [
         ("bucket", pa.int32()),
         ("kind", pa.int32()),
+        ("stamp", pa.int64()),
         ("part", pa.int32()),
         ("piece", pa.int32()),
         ("segment", pa.string()),
@@ -40,6 +43,7 @@ _FIELDS = pa.schema(
         ("start", pa.int64()),
         ("size", pa.int64()),
         ("rows", pa.int64()),
+        ("check", pa.int64()),
     ]
 )
 
@@ -55,91 +59,98 @@ class Bulk:
         from pyspark import TaskContext
 
         settle()
-        query, batch = here()
         task = TaskContext.get()
         assert task is not None
         kept = task.getLocalProperty(KEPT_PARTITIONS)
-        if self._spec.by and kept is not None:
+        if self._spec.by and kept is not None:  # said before anything is done; the state has the last word
             check_partitions(int(kept), len(self._spec.buckets))
-        folder = Folder(self._spec.folder(query)) if self._spec.segments is not None else None
-        writer = _Writer(self._spec, folder, batch, task.partitionId())
+        folder = Folder(self._spec.segments) if self._spec.segments is not None else None
+        writer = _Writer(self._spec, folder, task.partitionId())
         pruner = None
         if self._spec.pruned:
             from topwatch.spark.pruning import Pruner
 
             pruner = Pruner(self._spec)
         for piece in _pieces(batches, min(MOST, PIECE * max(2, len(self._spec.buckets)))):
-            table = piece.rename_columns(self._spec.carried)
+            writer.at(piece.column(piece.num_columns - 1))
+            table = piece.select(range(piece.num_columns - 1)).rename_columns(self._spec.carried)
             good, bad = split(table, self._spec)
             if good.num_rows and pruner is not None:
                 pruner.take(in_order(good, self._spec))
             elif good.num_rows:
                 writer.rows(in_order(good, self._spec))
             if bad.num_rows:
-                writer.add(0, BAD, bad)
+                writer.carry(BAD, bad if self._spec.quarantine is not None else None, bad.num_rows)
         if pruner is not None:
-            for rows, kept in pruner.pieces():
-                writer.carry(KEPT, kept, rows)
+            for rows, left in pruner.pieces():
+                writer.carry(KEPT, left, rows)
         if writer.close():
             yield pa.RecordBatch.from_pylist(writer.lines, schema=_FIELDS)
-
-
-def check_partitions(begun: int, now: int) -> None:
-    """Refuse to go on where groups would come to other buckets than those that have their windows."""
-    if begun != now:
-        raise DataError(
-            f"checkpoint: it was begun with {PARTITIONS}={begun} and cannot go on with {now}; set it to {begun},"
-            " or start with a new checkpoint"
-        )
 
 
 class _Writer:
     """Writes pieces into one segment, or into the lines where there is no folder, and keeps the lines."""
 
-    def __init__(self, spec: Spec, folder: Folder | None, batch: int, part: int) -> None:
+    def __init__(self, spec: Spec, folder: Folder | None, part: int) -> None:
         self._spec = spec
         self._folder = folder
-        self._batch = batch
         self._part = part
+        self._stamp: int | None = None
         self._segment: Segment | None = None
         self.lines: list[dict[str, Any]] = []
+
+    def at(self, stamps: pa.ChunkedArray) -> None:
+        """Take the timestamp of the micro-batch, which all rows have."""
+        ends = {stamps[0].as_py(), stamps[-1].as_py()} | ({self._stamp} if self._stamp is not None else set())
+        if len(ends) != 1:
+            raise DataError(
+                f"stream: a task has rows of several moments, {sorted(ends)}; only micro-batches are served"
+            )
+        (self._stamp,) = ends
 
     def rows(self, table: pa.Table) -> None:
         """Write rows, those of each bucket apart."""
         buckets = len(self._spec.buckets)
         table = squeeze(table, self._spec.only_order)
         if buckets == 1:
-            self.add(0, ROWS, table)
+            self.add(0, table)
             return
         from topwatch.spark.buckets import apart, bucket_numbers
 
         for bucket, rows in enumerate(apart(table, bucket_numbers(table, self._spec.by, buckets), buckets)):
             if rows.num_rows:
-                self.add(bucket, ROWS, rows)
+                self.add(bucket, rows)
 
-    def add(self, bucket: int, kind: int, table: pa.Table) -> None:
+    def add(self, bucket: int, table: pa.Table) -> None:
         """Write a piece."""
         if self._folder is None:
-            self.carry(kind, table, table.num_rows, bucket)
+            self.carry(ROWS, table, table.num_rows, bucket)
             return
         if self._segment is None:
-            self._segment = self._folder.create(self._batch)
-        part = self._segment.add_table(table)
-        self._line(bucket, kind, segment=part.segment, start=part.start, size=part.size, rows=part.rows)
+            assert self._stamp is not None
+            self._segment = self._folder.create(self._stamp, f"p{self._part:05d}")
+        self._line(self._spec.buckets[bucket], ROWS, **self._segment.add_table(table)._asdict())
 
-    def carry(self, kind: int, table: pa.Table, rows: int, bucket: int = 0) -> None:
-        """Let a piece travel in its line."""
-        self._line(bucket, kind, data=pack(table).to_pybytes(), rows=rows)
+    def carry(self, kind: int, table: pa.Table | None, rows: int, bucket: int = 0) -> None:
+        """Let a piece travel in its line; None where it need only be counted."""
+        data = pack(table).to_pybytes() if table is not None else None
+        self._line(self._spec.buckets[bucket], kind, data=data, rows=rows)
 
     def close(self) -> bool:
         """Make the segment safe; tell whether there are lines."""
         if self._segment is not None:
-            self._segment.close()
+            name = self._segment.close()
+            for line in self.lines:
+                if line["segment"] is not None:
+                    line["segment"] = name
+        if self.lines and self._spec.by:
+            self._line(CENSUS, COUNT)
         return bool(self.lines)
 
     def _line(self, bucket: int, kind: int, **what: Any) -> None:
-        where = {"bucket": self._spec.buckets[bucket], "kind": kind, "part": self._part, "piece": len(self.lines)}
-        self.lines.append({**where, "segment": None, "data": None, "start": 0, "size": 0, **what})
+        where = {"bucket": bucket, "kind": kind, "stamp": self._stamp, "part": self._part, "piece": len(self.lines)}
+        nothing = {"segment": None, "data": None, "start": 0, "size": 0, "rows": 0, "check": 0}
+        self.lines.append({**where, **nothing, **what})
 
 
 def _pieces(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import shutil
 import time
 from collections.abc import Mapping
@@ -49,7 +50,7 @@ def options(environment: Mapping[str, str] = os.environ) -> str:
         return f"{said} -XX:SharedArchiveFile={path}"
     if glob(f"{escape(path)}.*") or shutil.disk_usage(folder).free < FREE:
         return ""
-    _written[:] = [f"{path}.{os.getpid()}"]
+    _written[:] = [f"{path}.{random.SystemRandom().randrange(10**18)}"]  # process ids are the same in containers
     return f"{said} -XX:ArchiveClassesAtExit={_written[0]}"
 
 

@@ -94,7 +94,7 @@ def follow(
         Seconds between two looks.
     """
     view.phase(FIRST)
-    _tell_status(view, folder)  # of an earlier run
+    _tell_status(view, folder, str(query.id))  # of an earlier run
     both = [query] if unread is None else [query, unread]
     last, seen = -1, None
     while True:
@@ -103,7 +103,7 @@ def follow(
         mark = latest and (latest["timestamp"], latest["batchId"], latest["numInputRows"])
         if latest is not None and mark != seen:
             seen = mark
-            _tell_status(view, folder)
+            _tell_status(view, folder, str(query.id))
             # All of them are a hundred calls to Spark: only where some have been missed.
             for progress in [latest] if latest["batchId"] == last + 1 else query.recentProgress:
                 if progress["batchId"] > last and progress["numInputRows"] > 0:
@@ -120,8 +120,8 @@ def follow(
         time.sleep(pause)
 
 
-def _tell_status(view: View, folder: str | None) -> None:
-    status = read_status(folder) if folder is not None else None
+def _tell_status(view: View, folder: str | None, query: str) -> None:
+    status = read_status(folder, query) if folder is not None else None
     if status is not None:
         known = {name: value for name, value in vars(status).items() if name != "batch"}
         view.stand(**known)

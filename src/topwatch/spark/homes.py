@@ -1,22 +1,28 @@
-"""Where segments live: in a folder that all executors reach, or, where none is known, in Spark's state store itself."""
+"""State backends: where segments live, in a folder that all executors reach or in Spark's state store itself.
+
+Which segments count is never decided here: the manifest says so, and Spark's store has the manifest.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 
 from topwatch.errors import DataError
+from topwatch.spark.files import open_folder, write_whole
 from topwatch.spark.manifest import Manifest
-from topwatch.spark.notes import names, publish, recall
-from topwatch.spark.segments import Folder, Part, batch_of
+from topwatch.spark.segments import SUFFIX, Folder, Part, checksum
 from topwatch.spark.status import Status, write_status
-from topwatch.spark.versions import drop_old
 
 PIECE = 1 << 20  # bytes of a value in the state store
-CLEANED = "cleaned.json"  # which micro-batch has removed orphans last
-NEEDS = "needs-"  # how the names of notes begin that say which segments a bucket needs
+CLEANING = 8  # micro-batches of a bucket from one clean-up to the next
+UNCLAIMED = 24 * 3600.0  # seconds after which a file that nobody has ever named is removed
+NEEDS = "needs-"  # how the names of metadata files begin that say which segments a version needs
+TRIES = 5
 
 
 class Home(Protocol):
@@ -24,7 +30,7 @@ class Home(Protocol):
 
     parallel: bool  # whether many can be read at once
 
-    def put(self, batch: int, data: pa.Buffer, rows: int = 0) -> Part:
+    def put(self, stamp: int, data: pa.Buffer, rows: int = 0) -> Part:
         """Keep bytes; return where they are."""
 
     def near(self, part: Part) -> Any:
@@ -33,38 +39,54 @@ class Home(Protocol):
     def get(self, part: Part) -> Any:
         """Return bytes that were kept."""
 
-    def tell(self, status: Status) -> None:
-        """Say how the bucket stands, for those who look on."""
+    def show(self, query: str | None, status: Status) -> None:
+        """Say how the bucket stands, for people to look at."""
 
-    def said(self) -> dict[str, Any] | None:
-        """Return what the bucket has noted down last: its micro-batch, the one before, the segments it needs."""
+    def drop(self, parts: list[Part]) -> None:
+        """Take note that the version that is being made no longer names some parts."""
 
-    def tidy(self, manifest: Manifest, retain: int) -> None:
-        """Remove segments that neither this version nor one that can still come back needs."""
+    def release(self, manifest: Manifest, retain: int) -> list[str]:
+        """Let a version forget segments that neither it nor one of so many before it needs; return them."""
+
+    def publish(self, manifest: Manifest, new: list[Part], gone: str, released: list[str]) -> None:
+        """Make a version safe before it is committed.
+
+        Parameters
+        ----------
+        manifest : Manifest
+            The version.
+        new : list of Part
+            Parts that no version before it has named.
+        gone : str
+            The metadata file of the version before the one that it follows.
+        released : list of str
+            Segments that can be removed if nobody else needs them.
+        """
 
 
 class FolderHome:
-    """Segments in a folder, shared by all buckets.
+    """Segments in a folder, shared by all buckets, all watched streams and all queries that were given the same one.
 
-    Every bucket publishes the names it needs, beside the segments. What no bucket names and an earlier micro-batch
-    wrote is an orphan: of an attempt that failed, or of a version that cannot come back. In every eighth micro-batch
-    the first bucket to come to it removes them, and old versions.
+    A segment has rows of several buckets, so that one alone cannot know when it may go. Every version of a bucket says
+    in a metadata file of its own, before it is committed, which segments it and the versions that can still come back
+    need. Such a file is never changed; it goes when the version after the next is made, since only then the next one
+    is known to be committed. In every eighth micro-batch a bucket removes those of its own segments that it has
+    dropped longer ago than any version that can come back, unless another metadata file names them: the last one to
+    need a segment removes it. What nobody has ever named, as after a crash, goes after a day.
     """
 
     parallel = True
 
-    def __init__(self, folder: Folder, made_for: str, bucket: int, every: int = 8) -> None:
+    def __init__(self, folder: Folder, bucket: int, every: int = CLEANING) -> None:
         self._folder = folder
         self._bucket = bucket
-        self._note = f"{NEEDS}{made_for}-{bucket}.json"
         self._every = every
 
-    def put(self, batch: int, data: pa.Buffer, rows: int = 0) -> Part:
+    def put(self, stamp: int, data: pa.Buffer, rows: int = 0) -> Part:
         """Keep bytes; return where they are."""
-        segment = self._folder.create(batch)
+        segment = self._folder.create(max(stamp, 0), f"b{self._bucket}")
         part = segment.add(data, rows)
-        segment.close()
-        return part
+        return part._replace(segment=segment.close())
 
     def near(self, part: Part) -> Any:
         """Return bytes that this machine still has in memory, or None."""
@@ -74,35 +96,66 @@ class FolderHome:
         """Return bytes that were kept."""
         return self._folder.read(part)
 
-    def tell(self, status: Status) -> None:
-        """Say how the bucket stands, for those who look on."""
-        write_status(self._folder.uri, self._bucket, status)
+    def show(self, query: str | None, status: Status) -> None:
+        """Say how the bucket stands, for people to look at."""
+        write_status(self._folder.uri, query, self._bucket, status)
 
-    def said(self) -> dict[str, Any] | None:
-        """Return what the bucket has noted down last."""
-        return recall(self._folder.uri, self._note)
+    def drop(self, parts: list[Part]) -> None:
+        """Do nothing: an earlier version may come back; the manifest keeps their names until none can."""
 
-    def tidy(self, manifest: Manifest, retain: int) -> None:
-        """Publish what is needed; now and then also remove what no bucket needs, whichever comes first."""
-        batch = manifest.batch
-        needed = manifest.needed()
-        note = {"batch": batch, "before": manifest.before}
-        said = self.said()
-        if said is not None and said["batch"] >= batch:
-            # Another attempt at this micro-batch was here. Its version may be the one that counts, and not this one.
-            needed, note = needed.union(said["names"]), {name: said[name] for name in note}
-        publish(self._folder.uri, self._note, {**note, "names": sorted(needed)})
-        if batch % self._every == 0 and recall(self._folder.uri, CLEANED) != {"batch": batch}:
-            publish(self._folder.uri, CLEANED, {"batch": batch})
-            self.clean(batch)
-            drop_old(self._folder.uri, batch - retain)
+    def release(self, manifest: Manifest, retain: int) -> list[str]:
+        """Let a version forget segments, now and then: removing them means looking at the whole folder."""
+        return manifest.release(retain) if manifest.number % self._every == 0 else []
 
-    def clean(self, batch: int) -> None:
-        """Remove the segments of earlier micro-batches that no bucket needs, of none of the query's streams."""
-        needed: set[str] = set()
-        for note in names(self._folder.uri, NEEDS):
-            needed.update((recall(self._folder.uri, note) or {"names": []})["names"])
-        self._folder.drop([name for name in self._folder.names() if batch_of(name) < batch and name not in needed])
+    def publish(self, manifest: Manifest, new: list[Part], gone: str, released: list[str]) -> None:
+        """Say what the version needs, then remove what no version needs any more."""
+        # Rows may have come by this machine's memory: nothing is named that the folder does not have.
+        self._folder.check(new)
+        said = {"number": manifest.number, "names": sorted(manifest.needed())}
+        write_whole(self._folder.uri, manifest.note, [json.dumps(said).encode()])
+        if gone:
+            self._folder.drop([gone])
+        if manifest.number % self._every == 0:
+            self.clean(manifest, released)
+
+    def clean(self, manifest: Manifest, released: list[str]) -> None:
+        """Remove what was released and is needed by nobody else, and what nobody has named for a day."""
+        for _ in range(TRIES):
+            files = self._files()
+            needs = self._needs([name for name in files if name.startswith(NEEDS)])
+            if needs is not None and manifest.note in files:
+                break
+        else:
+            return  # others are busy; what is left is removed after a day
+        # What this version releases its own earlier ones do not need either.
+        mine = f"{NEEDS}{manifest.state}-"
+        earlier = [note for note in needs if mine <= note < f"{mine}{manifest.number:010d}"]
+        others = set().union(*(names for note, names in needs.items() if note not in earlier))
+        now = files[manifest.note]  # by the folder's own clock
+        old = {name for name, time in files.items() if now - time > UNCLAIMED}
+        unclaimed = {name for name in old if name.endswith(SUFFIX) or name.startswith(".")}
+        self._folder.drop(sorted({name for name in released if name in files} - others))
+        self._folder.drop(sorted(unclaimed.difference(*needs.values())))
+        # Of attempts that were not committed. The version that this one follows may be needed once more.
+        self._folder.drop([note for note in earlier if note < f"{mine}{manifest.number - 1:010d}"])
+
+    def _files(self) -> dict[str, float]:
+        """Return all files and when they were written."""
+        system, root = open_folder(self._folder.uri)
+        found = system.get_file_info(pafs.FileSelector(root, allow_not_found=True))
+        return {info.base_name: info.mtime.timestamp() for info in found if info.is_file}
+
+    def _needs(self, notes: list[str]) -> dict[str, set[str]] | None:
+        """Return what each metadata file names; None where one cannot be read: it may be gone in the meantime."""
+        system, root = open_folder(self._folder.uri)
+        needs: dict[str, set[str]] = {}
+        for note in notes:
+            try:
+                with system.open_input_file(f"{root}/{note}") as file:
+                    needs[note] = set(json.loads(file.read())["names"])
+            except (OSError, ValueError, KeyError, TypeError):
+                return None
+        return needs
 
 
 class StoreHome:
@@ -113,35 +166,44 @@ class StoreHome:
     def __init__(self, pieces: Any) -> None:
         self._pieces = pieces  # a map state: (name, piece number) to bytes
 
-    def put(self, batch: int, data: pa.Buffer, rows: int = 0) -> Part:
+    def put(self, stamp: int, data: pa.Buffer, rows: int = 0) -> Part:
         """Keep bytes; return where they are."""
-        name = f"{batch:010d}-{os.urandom(16).hex()}"
+        name = f"{max(stamp, 0):013d}-{os.urandom(16).hex()}"
         for number, start in enumerate(range(0, max(data.size, 1), PIECE)):
             self._pieces.updateValue((name, number), (data.slice(start, min(PIECE, data.size - start)).to_pybytes(),))
-        return Part(name, 0, data.size, rows)
+        return Part(name, 0, data.size, rows, checksum(data))
 
     def near(self, part: Part) -> Any:
         """Return None: all of it is in the store."""
 
     def get(self, part: Part) -> Any:
         """Return bytes that were kept."""
-        name = part.segment
-        parts: list[bytes] = []
-        while self._pieces.containsKey((name, len(parts))):
-            parts.append(self._pieces.getValue((name, len(parts)))[0])
-        if not parts:
-            raise DataError(f"state: segment {name} is missing from the state store")
-        return pa.py_buffer(b"".join(bytes(part) for part in parts))
+        found = [self._pieces.getValue((part.segment, number)) for number in _numbers(part)]
+        if any(piece is None for piece in found):
+            raise DataError(f"state: segment {part.segment} is missing from the state store")
+        data = pa.py_buffer(b"".join(bytes(piece[0]) for piece in found))
+        if data.size != part.size or checksum(data) != part.check:
+            raise DataError(f"state: segment {part.segment} in the state store is damaged: its checksum does not match")
+        return data
 
-    def tell(self, status: Status) -> None:
-        """Nobody sees into the store."""
+    def show(self, query: str | None, status: Status) -> None:
+        """Do nothing: nobody sees into the store."""
 
-    def said(self) -> dict[str, Any] | None:
-        """Return nothing: the store has it all."""
-        return None
+    def drop(self, parts: list[Part]) -> None:
+        """Remove them: the store itself keeps its earlier versions."""
+        for part in parts:
+            for number in _numbers(part):
+                self._pieces.removeKey((part.segment, number))
 
-    def tidy(self, manifest: Manifest, retain: int) -> None:
-        """Remove what this version no longer names: the store itself keeps its earlier versions."""
-        needed = manifest.names()
-        for key in [key for key in self._pieces.keys() if key[0] not in needed]:  # noqa: SIM118 - not a dict
-            self._pieces.removeKey(key)
+    def release(self, manifest: Manifest, retain: int) -> list[str]:
+        """Forget all that was dropped: it is removed already."""
+        manifest.dropped.clear()
+        return []
+
+    def publish(self, manifest: Manifest, new: list[Part], gone: str, released: list[str]) -> None:
+        """Do nothing: the store commits segments and manifest together."""
+
+
+def _numbers(part: Part) -> range:
+    """Return the numbers of a part's pieces."""
+    return range(max(1, -(-part.size // PIECE)))

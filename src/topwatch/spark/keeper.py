@@ -3,7 +3,7 @@
 Buckets stay warm in the Python worker between micro-batches. A warm one is taken out before it changes and put back
 with the new version's token afterwards: a task that is tried again finds either the version that the store names, or
 none and reads it from its segments. So Spark's own commit decides what counts. Nobody tells a worker that a query has
-been stopped: buckets that nothing came for in a while are let go when others work. A task that runs in another worker
+been stopped: buckets that nothing came for in a while are released when others work. A task that runs in another worker
 of the same machine than the one before it sends its references there (:mod:`topwatch.spark.neighbours`).
 """
 
@@ -23,11 +23,12 @@ from topwatch.errors import DataError
 from topwatch.spark.bucket import Bucket, Slices
 from topwatch.spark.bulk import BAD
 from topwatch.spark.homes import Home
-from topwatch.spark.manifest import OTHERS, Manifest, Turn
+from topwatch.spark.manifest import OTHERS, Manifest, Turn, check_partitions
 from topwatch.spark.pruned import PrunedBucket
 from topwatch.spark.quarantine import write_refused
 from topwatch.spark.segments import Part, unpack
 from topwatch.spark.spec import Spec
+from topwatch.spark.worker import UNSAID, Hints
 
 REPLAY = 4  # how many times as many rows as the state has may be replayed at a restart
 LEAST_REPLAY = 1 << 20
@@ -38,7 +39,7 @@ MANY = 256  # micro-batches in the log; with more of them, a snapshot costs less
 Reference = dict[str, Any]
 Taken = tuple[pa.Table, pa.Table, Bucket | PrunedBucket]  # what is emitted, what came too late, the bucket after it
 
-_warm: dict[tuple[str, int], Warm] = {}
+_warm: dict[str, Warm] = {}
 
 
 class Warm(NamedTuple):
@@ -51,13 +52,21 @@ class Warm(NamedTuple):
 
 @dataclass
 class Task:
-    """What a bucket is to do: the state that the store has, what came, and when."""
+    """What a bucket is to do: the state that the store has, and what came."""
 
     state: bytes | None
     references: list[Reference]
-    batch: int
     watermark: int | None = None
     kept: bytes | None = None  # pruned streams: what is kept lies in the store itself
+    shown: Hints = UNSAID
+
+    @property
+    def stamp(self) -> int | None:
+        """The timestamp of the micro-batch; None where nothing came but the watermark."""
+        stamps = {int(line["stamp"]) for line in self.references}
+        if len(stamps) > 1:
+            raise DataError(f"state: rows of several micro-batches came at once: {sorted(stamps)}")
+        return stamps.pop() if stamps else None
 
 
 @dataclass
@@ -68,8 +77,8 @@ class Done:
     found: pa.Table
     next_time: int | None
     kept: bytes | None = None
-    tray: str | None = None  # where what is emitted lies, if a neighbour has found it
-    note: Callable[[], None] = lambda: None  # has to be called before the state may count: says which segments it needs
+    tray: str | None = None  # where what is emitted lies, if a peer worker has computed it
+    publish: Callable[[], None] = lambda: None  # has to be called before the state may be committed
 
 
 class Keeper:
@@ -79,57 +88,66 @@ class Keeper:
     ----------
     spec : Spec
         What is watched.
-    query : str
-        Id of the streaming query.
     bucket : int
         Which bucket.
     home : Home
         Where its segments are.
     """
 
-    def __init__(self, spec: Spec, query: str, bucket: int, home: Home) -> None:
+    def __init__(self, spec: Spec, bucket: int, home: Home) -> None:
         self._spec = spec
-        self._query = query
         self._bucket = bucket
         self._home = home
 
     def advance(self, task: Task) -> Done:
         """Take a micro-batch."""
         manifest = self.manifest(task)
+        manifest.begin(task.stamp)
+        known = manifest.names()
         lines = sorted(task.references, key=lambda line: (line["part"], line["piece"]))
-        refused = [unpack(self._bytes(line)) for line in lines if line["kind"] == BAD]
+        refused = [line for line in lines if line["kind"] == BAD]
         good = [line for line in lines if line["kind"] != BAD]
         take = self._take_kept if self._spec.pruned else self._take_rows
         found, late, bucket = take(manifest, task, good)
-        manifest.refused += sum(part.num_rows for part in refused)
+        manifest.refused += sum(int(line["rows"]) for line in refused)
         if self._spec.quarantine is not None:
-            write_refused(self._spec.quarantine, task.batch, self._bucket, [*refused, late])
-        manifest.renew(task.batch, self._spec.retain)
+            bad = [unpack(line["data"]) for line in refused]
+            write_refused(self._spec.quarantine, manifest.stamp, self._bucket, [*bad, late], task.shown.batch)
+        gone = manifest.before
+        manifest.renew()
+        released = self._home.release(manifest, self._spec.retain)
+        new = [part for part in manifest.parts() if part.segment not in known]
         kept = bucket.save() if self._spec.pruned else None
-        status = dataclasses.replace(bucket.status(), batch=task.batch, refused=manifest.refused)
+        status = dataclasses.replace(bucket.status(), batch=manifest.number, refused=manifest.refused)
 
-        def note() -> None:
-            self._home.tidy(manifest, self._spec.retain)
-            self._home.tell(status)
+        def publish() -> None:
+            self._home.publish(manifest, new, gone, released)
+            self._home.show(task.shown.query, status)
 
         if isinstance(bucket, Bucket):
             bucket.prepare()
-        _warm[self._query, self._bucket] = Warm(manifest.token, bucket, time.monotonic())
+        _warm[self.name(manifest)] = Warm(manifest.token, bucket, time.monotonic())
         forget(IDLE)
-        return Done(manifest.to_bytes(), found, bucket.next_time, kept, note=note)
+        return Done(manifest.to_bytes(), found, bucket.next_time, kept, publish=publish)
 
     def manifest(self, task: Task) -> Manifest:
         """Return the manifest in the store; one that was made for other queries is refused."""
         manifest, mine = Manifest.from_bytes(task.state), self._spec.fingerprint()
         if task.state is not None and manifest.made_for != mine:
             raise DataError(OTHERS)
-        manifest.made_for = mine
+        if task.state is not None:
+            check_partitions(manifest.buckets, len(self._spec.buckets))
+        manifest.made_for, manifest.buckets = mine, len(self._spec.buckets)
         return manifest
 
-    def warm(self, token: str) -> bool:
-        """Tell whether this process has the bucket in the version of a token."""
-        found = _warm.get((self._query, self._bucket))
-        return found is not None and found.token == token
+    def name(self, manifest: Manifest) -> str:
+        """Return what the bucket is called among peer workers; buckets of two calls of ``watch`` are never the same."""
+        return f"{self._spec.run}-{manifest.state}"
+
+    def warm(self, manifest: Manifest) -> bool:
+        """Tell whether this process has the bucket in the version of a manifest."""
+        found = _warm.get(self.name(manifest))
+        return found is not None and found.token == manifest.token
 
     def _take_kept(self, manifest: Manifest, task: Task, lines: list[Reference]) -> Taken:
         bucket = self._taken_out(manifest)
@@ -145,18 +163,17 @@ class Keeper:
         parts = []
         for line in lines:
             if line["segment"] is None:
-                parts.append(self._home.put(task.batch, pa.py_buffer(line["data"]), int(line["rows"])))
+                parts.append(self._home.put(manifest.stamp, pa.py_buffer(line["data"]), int(line["rows"])))
             else:
                 parts.append(_part(line))
         found, late = bucket.take(self._read(parts, recent=True), task.watermark, self._before(manifest.log))
         manifest.log.append(Turn(parts, task.watermark))
         enough, few = self._spec.replayable, len(manifest.log) <= MANY
         if enough and few and manifest.rows >= enough:
-            manifest.trim(enough, bucket.rows, task.batch)
+            self._home.drop(manifest.trim(enough, bucket.rows))
         elif not few or (not enough and manifest.rows > max(LEAST_REPLAY, REPLAY * bucket.live())):
-            manifest.rebase(
-                self._home.put(task.batch, pa.py_buffer(bucket.save(self._before(manifest.log)))), task.batch
-            )
+            base = self._home.put(manifest.stamp, pa.py_buffer(bucket.save(self._before(manifest.log))))
+            self._home.drop(manifest.rebase(base))
         return found, late, bucket
 
     def _rebuilt(self, manifest: Manifest) -> Bucket:
@@ -179,7 +196,7 @@ class Keeper:
 
     def _taken_out(self, manifest: Manifest) -> Bucket | PrunedBucket | None:
         """Return the warm bucket if it is of the version that the store has. Nobody else finds it meanwhile."""
-        found = _warm.pop((self._query, self._bucket), None)
+        found = _warm.pop(self.name(manifest), None)
         return found.bucket if found is not None and found.token == manifest.token else None
 
     def _read(self, parts: list[Part], recent: bool = False) -> list[pa.Table]:
@@ -193,15 +210,12 @@ class Keeper:
             found.update((part, self._home.get(part)) for part in rest)
         return [unpack(found[part]) for part in parts]
 
-    def _bytes(self, line: Reference) -> Any:
-        return line["data"] if line["segment"] is None else self._home.get(_part(line))
-
 
 def forget(idle: float) -> None:
     """Let go of buckets that have waited for longer than some seconds."""
     oldest = time.monotonic() - idle
     gone = []
-    for key, waiting in list(_warm.items()):  # a neighbour's thread may take one out meanwhile
+    for key, waiting in list(_warm.items()):  # a thread for a peer worker may take one out meanwhile
         if waiting.since < oldest:
             gone.append(_warm.pop(key, None))
     if gone:  # their memory goes back to the system elsewhere: nobody here should wait for it
@@ -209,4 +223,4 @@ def forget(idle: float) -> None:
 
 
 def _part(line: Reference) -> Part:
-    return Part(line["segment"], int(line["start"]), int(line["size"]), int(line["rows"]))
+    return Part(line["segment"], *(int(line[name]) for name in ("start", "size", "rows", "check")))

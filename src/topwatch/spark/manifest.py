@@ -4,6 +4,8 @@ A bucket's state is its last snapshot, the *base*, and the parts with the rows t
 derived from them is not stored. When the log has grown to a few times the size of the state, a new base is written and
 the log starts again, so that a restart replays a bounded number of rows. One window of the last rows needs no base: the
 log itself is kept as long as the window.
+
+Manifests are values in Spark's state store, which owns their versions: what Spark commits counts, and nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from typing import Any
 from topwatch.errors import DataError
 from topwatch.spark.segments import Part
 
-FORMAT = 3
+FORMAT = 4
+PARTITIONS = "spark.sql.shuffle.partitions"
+CENSUS = -1  # the state group that is no bucket, and knows how many there are
 OTHERS = (
     "state: the checkpoint was begun with other queries, another window or other settings;"
     " go on with those, or start with a new checkpoint and an empty sink"
@@ -42,32 +46,42 @@ class Manifest:
 
     Attributes
     ----------
+    state : str
+        Drawn with the first version: which state it is, whatever else is equal.
     token : str
         New with every version: a warm bucket is used only when it has the token that the store has.
-    batch, before : int
-        The micro-batch that has made this version, and the one that had made the version before it; -1: none.
+    number : int
+        How many micro-batches have been taken in.
+    stamp : int
+        The timestamp of the last of them, in milliseconds, as Spark's offset log has it; -1: none.
+    note, before : str
+        The metadata file that says which segments this version needs, and that of the version before.
     base : Part or None
         The snapshot; None before the first one.
     log : list of Turn
         Micro-batches since.
     skipped : int
         Rows before the log, where no snapshot is needed because the log holds the whole window.
-    made_for : str
-        The fingerprint of what is watched: the state means nothing to other queries.
+    made_for, buckets : str, int
+        The fingerprint of what is watched, and the number of buckets: the state means nothing to others.
     refused : int
         Rows without an id or a time so far: they are in no segment of the log.
-    dropped : list of (batch, segments)
+    dropped : list of (number, segments)
         Segments that the state no longer names, and since when: an earlier version may still come back.
     """
 
+    state: str = ""
     token: str = ""
-    batch: int = -1
-    before: int = -1
+    number: int = 0
+    stamp: int = -1
+    note: str = ""
+    before: str = ""
     base: Part | None = None
     log: list[Turn] = field(default_factory=list)
     skipped: int = 0
     refused: int = 0
     made_for: str = ""
+    buckets: int = 1
     dropped: list[tuple[int, list[str]]] = field(default_factory=list)
 
     @property
@@ -75,32 +89,59 @@ class Manifest:
         """How many rows the log has."""
         return sum(turn.rows for turn in self.log)
 
+    def parts(self) -> list[Part]:
+        """Return all parts that this version names."""
+        base = [] if self.base is None else [self.base]
+        return [*base, *(part for turn in self.log for part in turn.parts)]
+
     def names(self) -> set[str]:
         """Return the segments that this version names."""
-        named = {part.segment for turn in self.log for part in turn.parts}
-        return named | ({self.base.segment} if self.base is not None else set())
+        return {part.segment for part in self.parts()}
 
-    def renew(self, batch: int, retain: int) -> None:
-        """Become the version of a micro-batch; forget what was dropped so long ago that it cannot come back."""
+    def begin(self, stamp: int | None) -> None:
+        """Begin the version after a micro-batch; None where no rows came with a timestamp."""
+        if stamp is None:
+            return
+        if stamp == self.stamp:
+            raise DataError(
+                f"state: it has the rows of micro-batch {stamp} (its timestamp) already; the checkpoint's state is not"
+                " that of the micro-batch before. Go back to a good copy, or start with a new checkpoint"
+            )
+        self.number, self.stamp = self.number + 1, stamp
+
+    def renew(self) -> None:
+        """Become a new version."""
+        self.state = self.state or uuid.uuid4().hex
         self.token = uuid.uuid4().hex
-        self.batch, self.before = batch, self.batch
-        self.dropped = [(since, names) for since, names in self.dropped if batch - since <= retain]
+        self.before, self.note = self.note, f"needs-{self.state}-{self.number:010d}-{self.token}.json"
 
-    def rebase(self, base: Part, batch: int) -> None:
-        """Start again from a new snapshot."""
-        self.dropped.append((batch, sorted(self.names())))
+    def rebase(self, base: Part) -> list[Part]:
+        """Start again from a new snapshot; return the parts that are no longer named."""
+        before = self.parts()
         self.base, self.log, self.skipped = base, [], 0
+        return self._dropped(before)
 
-    def trim(self, rows: int, total: int, batch: int) -> None:
-        """Drop the base and the oldest micro-batches, as long as the others have at least so many rows."""
-        left, before = self.rows, self.names()
+    def trim(self, rows: int, total: int) -> list[Part]:
+        """Drop the base and the oldest micro-batches, as long as the others have so many rows; return their parts."""
+        left, before = self.rows, self.parts()
         self.base, self.skipped = None, total - left
         while self.log and left - self.log[0].rows >= rows:
             gone = self.log.pop(0).rows
             left, self.skipped = left - gone, self.skipped + gone
-        lost = before - self.names()
+        return self._dropped(before)
+
+    def _dropped(self, before: list[Part]) -> list[Part]:
+        names = self.names()
+        lost = [part for part in before if part.segment not in names]
         if lost:
-            self.dropped.append((batch, sorted(lost)))
+            self.dropped.append((self.number, sorted({part.segment for part in lost})))
+        return lost
+
+    def release(self, retain: int) -> list[str]:
+        """Forget segments that were dropped so long ago that no version with them can come back; return them."""
+        gone = [names for since, names in self.dropped if self.number - since > retain]
+        self.dropped = [(since, names) for since, names in self.dropped if self.number - since <= retain]
+        return [name for names in gone for name in names]
 
     def needed(self) -> set[str]:
         """Return the segments that this version or one that can still come back names."""
@@ -130,3 +171,12 @@ class Manifest:
         base = Part(*found["base"]) if found["base"] is not None else None
         dropped = [(int(since), list(names)) for since, names in found["dropped"]]
         return cls(**{**found, "base": base, "log": log, "dropped": dropped})
+
+
+def check_partitions(begun: int, now: int) -> None:
+    """Refuse to go on where groups would come to other buckets than those that have their windows."""
+    if begun != now:
+        raise DataError(
+            f"checkpoint: it was begun with {PARTITIONS}={begun} and cannot go on with {now}; set it to {begun},"
+            " or start with a new checkpoint"
+        )

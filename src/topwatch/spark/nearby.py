@@ -1,9 +1,9 @@
 """Segments that were written on this machine a moment ago are read in its memory and not from the disk.
 
 A worker puts a segment together in a *sheet*, a file in the memory of this machine, from where it goes to the disk. A
-sheet has the name of its segment until it is used for another one; sheets are used again and again, since fresh memory
-is dear. Whoever takes in a micro-batch's rows looks here first, and looks at the sheet itself: nothing is copied.
-Nothing depends on what is found, since the disk has it all.
+sheet gets the name of its segment when that is closed, and another one before it is used again; sheets are used again
+and again, since fresh memory is expensive. Whoever takes in a micro-batch's rows looks here first, and looks at the
+sheet itself: nothing is copied. Nothing depends on what is found, since the disk has it all.
 
 Locks tell who uses a sheet, and go with their owner: one byte is locked by the process that the sheet belongs to,
 another one by all that read it, for as long as an array looks at it. A sheet that is read is not used anew. Where there
@@ -51,12 +51,20 @@ class Sheet:
         self._size = 0
 
     def rename(self, name: str) -> None:
-        """Use it for another segment; an error where somebody reads it."""
+        """Use it for something else; an error where somebody reads it, or has a sheet of this name."""
         _lock(self._file, fcntl.F_WRLCK, _READERS)
-        path = os.path.join(os.path.dirname(self._path), name)
-        os.rename(self._path, path)
-        self._path = path
-        _lock(self._file, fcntl.F_UNLCK, _READERS)
+        try:
+            path = os.path.join(os.path.dirname(self._path), name)
+            os.link(self._path, path)  # a rename would take the name from a sheet that has it
+            os.unlink(self._path)
+            self._path = path
+        finally:
+            _lock(self._file, fcntl.F_UNLCK, _READERS)
+
+    def publish(self, name: str) -> None:
+        """Let others find it. One with the same segment may be there already: then that one is found."""
+        with contextlib.suppress(OSError):
+            self.rename(name)
 
     def reserve(self, size: int) -> bool:
         """Have so many bytes, or tell that they cannot be had: writing to what is not there ends the process."""
@@ -89,9 +97,10 @@ def new_sheet(name: str) -> Sheet:
     return Sheet(os.path.join(folder, name))
 
 
-def take(name: str) -> Sheet | None:
-    """Return a sheet for a segment of some name; None where there is none."""
+def take() -> Sheet | None:
+    """Return a sheet that nobody finds before it is published; None where there is none."""
     global _made
+    name = f"{os.urandom(16).hex()}.new"
     with _turn:
         try:
             if _made < SHEETS:

@@ -1,9 +1,11 @@
-"""Python workers of one machine help each other out: a bucket stays where it is warm, and tasks come to it.
+"""Peer workers: a bucket stays in the Python worker of this machine where it is warm, and tasks come to it.
 
 Spark gives a bucket's task to any of its Python workers, and a worker that does not have the bucket would have to read
 it again from its segments. Instead it looks up who has it, in a folder of this machine, and sends the references there:
-a thread of that worker takes them in and answers with what changed. Rows do not travel; both see the same segments.
-A worker that is gone, busy with an older version or silent costs nothing but the reading.
+a thread of that worker takes them in and answers with the new state and what changed. Rows do not travel; both see the
+same segments. The peer commits nothing: its answer counts only if the task that asked hands it to Spark's store. A peer
+that is gone, has another version or is silent for some seconds costs the reading, and what it may still compute later
+has a token that no version ever has.
 
 The folder belongs to the user alone; what is sent is JSON and Arrow, nothing that is executed.
 """
@@ -13,63 +15,68 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
+import struct
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from multiprocessing.connection import Client, Connection, Listener
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pyarrow as pa
 
 from topwatch.errors import DataError
 from topwatch.spark import handing
+from topwatch.spark.files import write_whole
 from topwatch.spark.keeper import Done, Keeper, Task
 from topwatch.spark.manifest import Manifest
 from topwatch.spark.segments import pack, unpack
-from topwatch.spark.turn import ROWS
+from topwatch.spark.worker import Hints
 
-PATIENCE = 600.0  # seconds
+BEAT = 0.5  # seconds between two signs of life of a peer that computes
+SILENCE = 3.0  # seconds without one after which a task does without its peer
+WAITING = 64  # tasks that may wait for a peer to accept them
+ROWS = 1 << 14  # rows of a result that travel at once
 OLD = 7 * 24 * 3600.0  # seconds after which a notice of nobody is removed
+LIFE: dict[str, Any] = {"busy": True}
 
 _keepers: dict[str, Keeper] = {}
 _door: _Door | None = None
 
 
-def advance(keeper: Keeper, name: str, task: Task) -> Done:
-    """Take a micro-batch where the bucket is warm: here, in a neighbour, or nowhere, and then here.
+def advance(keeper: Keeper, task: Task) -> Done:
+    """Take a micro-batch where the bucket is warm: here, in a peer, or nowhere, and then here.
 
     Parameters
     ----------
     keeper : Keeper
         Of the bucket, in this worker.
-    name : str
-        What the bucket is called among neighbours.
     task : Task
         What is to be done.
     """
-    token = keeper.manifest(task).token
-    if token and not keeper.warm(token):
-        done = _ask(name, token, task)
+    manifest = keeper.manifest(task)
+    if manifest.token and not keeper.warm(manifest):
+        done = _ask(keeper.name(manifest), manifest.token, task)
         if done is not None:
             return done
     done = keeper.advance(task)
-    _tell(name, keeper, Manifest.from_bytes(done.state).token)
+    _tell(keeper, Manifest.from_bytes(done.state))
     return done
 
 
 def _ask(name: str, token: str, task: Task) -> Done | None:
-    """Let the neighbour that has noted down a version take the micro-batch; None when there is none."""
+    """Let the peer that has noted down a version take the micro-batch; None when there is none, or it is silent."""
     try:
         with open(os.path.join(_folder(), name)) as file:
             noted = json.load(file)
-        if noted["token"] != token or noted["pid"] == os.getpid():
+        if noted["token"] != token or (_door is not None and noted["address"] == _door.address):
             return None
-        with Client(noted["address"], "AF_UNIX") as wire:
+        with _connected(noted["address"]) as wire:
             wire.send_bytes(json.dumps({"name": name, "token": token, **_told(task)}).encode())
-            if not wire.poll(PATIENCE):
-                return None
-            answer = json.loads(wire.recv_bytes())
+            answer = LIFE
+            while answer == LIFE:
+                answer = json.loads(wire.recv_bytes())
             if "error" in answer:
                 raise DataError(answer["error"])
             if "state" not in answer:
@@ -81,66 +88,114 @@ def _ask(name: str, token: str, task: Task) -> Done | None:
     return Done(answer["state"].encode(), found, answer["next_time"], tray=answer["tray"])
 
 
+@contextlib.contextmanager
+def _connected(address: str) -> Iterator[Connection[Any, Any]]:
+    """Connect to a peer; no call on the connection takes longer than the silence that is put up with."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.settimeout(SILENCE)
+        line.connect(address)
+        line.settimeout(None)
+        limit = struct.pack("ll", int(SILENCE), int(SILENCE % 1 * 1e6))
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        with Connection(line.detach()) as wire:
+            yield wire
+
+
 def _told(task: Task) -> dict[str, Any]:
     state = task.state.decode() if task.state is not None else None
-    lines = [{key: value for key, value in line.items() if key != "data"} for line in task.references]
-    return {"state": state, "references": lines, "batch": task.batch, "watermark": task.watermark}
+    lines = [{key: _text(value) for key, value in line.items()} for line in task.references]
+    return {"state": state, "references": lines, "watermark": task.watermark, "shown": task.shown}
 
 
-def _tell(name: str, keeper: Keeper, token: str) -> None:
+def _text(value: Any) -> Any:
+    """Bytes travel as text: the few that lines carry are refused rows."""
+    return {"bytes": bytes(value).hex()} if isinstance(value, bytes | bytearray | memoryview) else value
+
+
+def _tell(keeper: Keeper, manifest: Manifest) -> None:
     """Note down that this worker has a bucket."""
     global _door
+    name = keeper.name(manifest)
     _keepers[name] = keeper
-    with contextlib.suppress(OSError):  # a full disk, or a path too long for a socket: neighbours read for themselves
-        if _door is None or _door.pid != os.getpid():
+    with contextlib.suppress(OSError):  # a full disk, or a path too long for a socket: peers read for themselves
+        if _door is None or _door.pid != os.getpid():  # in a process that was forked the thread is gone
             _door = _Door()
             _door.start()
-        notice = {"address": _door.address, "pid": os.getpid(), "token": token}
-        scratch = os.path.join(_folder(), f".{name}.{os.getpid()}.{threading.get_ident()}")
-        with open(scratch, "w") as file:
-            json.dump(notice, file)
-        os.replace(scratch, os.path.join(_folder(), name))
+        notice = {"address": _door.address, "token": manifest.token}
+        write_whole(_folder(), name, [json.dumps(notice).encode()], sync=False)
 
 
 class _Door(threading.Thread):
-    """Takes in what neighbours bring, for as long as the worker lives."""
+    """Takes in what peers bring, for as long as the worker lives."""
 
     def __init__(self) -> None:
-        super().__init__(name="topwatch neighbours", daemon=True)
+        super().__init__(name="topwatch peers", daemon=True)
         self.pid = os.getpid()
         _sweep()
-        self.address = os.path.join(_folder(), f"{self.pid}-{os.urandom(4).hex()}.sock")
-        self._listener = Listener(self.address, "AF_UNIX")
+        self.address = os.path.join(_folder(), f"{os.urandom(8).hex()}.sock")
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.bind(self.address)
+            self._socket.listen(WAITING)
+        except OSError:
+            self._socket.close()
+            raise
 
     def run(self) -> None:
         while True:
-            with contextlib.suppress(OSError, EOFError):
-                wire = self._listener.accept()
-                threading.Thread(target=_serve, args=(wire,), daemon=True).start()
+            with contextlib.suppress(OSError):
+                line, _ = self._socket.accept()
+                threading.Thread(target=_serve, args=(Connection(line.detach()),), daemon=True).start()
 
 
 def _serve(wire: Connection[Any, Any]) -> None:
     with wire, contextlib.suppress(OSError, EOFError):
         asked = json.loads(wire.recv_bytes())
         keeper = _keepers.get(asked["name"])
-        if keeper is None or not keeper.warm(asked["token"]):
+        state = asked["state"].encode() if asked["state"] is not None else None
+        if keeper is None or not keeper.warm(Manifest.from_bytes(state)):
             wire.send_bytes(b"{}")
             return
-        state = asked["state"].encode() if asked["state"] is not None else None
-        lines = [{**line, "data": None} for line in asked["references"]]
+        lines = [{key: _bytes(value) for key, value in line.items()} for line in asked["references"]]
+        task = Task(state, lines, asked["watermark"], shown=Hints(*asked["shown"]))
         try:
-            done = keeper.advance(Task(state, lines, asked["batch"], asked["watermark"]))
+            with _alive(wire):
+                done = keeper.advance(task)
+                done.publish()
         except DataError as error:
             wire.send_bytes(json.dumps({"error": str(error)}).encode())
             return
-        done.note()
-        _tell(asked["name"], keeper, Manifest.from_bytes(done.state).token)
+        _tell(keeper, Manifest.from_bytes(done.state))
         tray = handing.lay(done.found) if done.found.num_rows else None
         parts = done.found.to_batches(ROWS) if tray is None else []
         answer = {"state": done.state.decode(), "next_time": done.next_time, "tray": tray, "parts": len(parts)}
         wire.send_bytes(json.dumps(answer).encode())
         for part in parts:
             wire.send_bytes(pack(pa.table(part)))
+
+
+def _bytes(value: Any) -> Any:
+    return bytes.fromhex(value["bytes"]) if isinstance(value, dict) else value
+
+
+@contextlib.contextmanager
+def _alive(wire: Connection[Any, Any]) -> Iterator[None]:
+    """Give signs of life while something is computed."""
+    done = threading.Event()
+
+    def beat() -> None:
+        with contextlib.suppress(OSError):  # nobody listens any more
+            while not done.wait(BEAT):
+                wire.send_bytes(json.dumps(LIFE).encode())
+
+    beating = threading.Thread(target=beat, daemon=True)
+    beating.start()
+    try:
+        yield
+    finally:
+        done.set()
+        beating.join()
 
 
 def _folder() -> str:
@@ -152,13 +207,18 @@ def _folder() -> str:
     return path
 
 
-def _sweep(alive: Callable[[int], bool] = lambda pid: os.path.exists(f"/proc/{pid}")) -> None:
-    """Remove the doors of workers that are gone, and old notices."""
+def _sweep() -> None:
+    """Remove the sockets of workers that are gone, and old notices."""
     for name in os.listdir(_folder()):
         path = os.path.join(_folder(), name)
-        with contextlib.suppress(OSError, ValueError):
-            if name.endswith(".sock"):
-                if not alive(int(name.partition("-")[0])):
+        with contextlib.suppress(OSError):
+            if not name.endswith(".sock"):
+                if time.time() - os.stat(path).st_mtime > OLD:
                     os.unlink(path)
-            elif time.time() - os.stat(path).st_mtime > OLD:
-                os.unlink(path)
+                continue
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+                line.settimeout(SILENCE)
+                try:
+                    line.connect(path)
+                except ConnectionRefusedError:
+                    os.unlink(path)

@@ -5,29 +5,37 @@ A micro-batch that is tried again writes the same rows to the same name, so that
 
 from __future__ import annotations
 
-import os
+import hashlib
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from topwatch.spark.segments import open_folder
+from topwatch.spark.files import write_whole
 
 
-def write_refused(uri: str, batch: int, bucket: int, parts: list[pa.Table]) -> None:
-    """Write what a bucket refused in a micro-batch."""
+def write_refused(uri: str, stamp: int, bucket: int, parts: list[pa.Table], batch: int | None = None) -> None:
+    """Write what a bucket refused in a micro-batch.
+
+    Parameters
+    ----------
+    uri : str
+        The folder.
+    stamp : int
+        The micro-batch's timestamp: with the bucket and the rows it makes the file's name.
+    bucket : int
+        Which bucket.
+    parts : list of Arrow tables
+        Columns ``reason`` and ``raw``.
+    batch : int, optional
+        The micro-batch's number, for people to look at.
+    """
     parts = [part for part in parts if part.num_rows]
     if not parts:
         return
-    table = pa.concat_tables(parts).append_column(
-        "batch", pa.array([batch] * sum(p.num_rows for p in parts), pa.int64())
-    )
-    system, root = open_folder(uri)
-    system.create_dir(root, recursive=True)
-    name = f"part-{batch:010d}-{bucket}.parquet"
-    if isinstance(system, pafs.LocalFileSystem):
-        scratch = os.path.join(root, f".{name}.{os.getpid()}")
-        pq.write_table(table, scratch)
-        os.replace(scratch, os.path.join(root, name))
-    else:
-        pq.write_table(table, f"{root}/{name}", filesystem=system)
+    table = pa.concat_tables(parts).combine_chunks()
+    digest = hashlib.sha256("\0".join(table.column("reason").to_pylist() + table.column("raw").to_pylist()).encode())
+    table = table.append_column("batch", pa.array([batch] * table.num_rows, pa.int64()))
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table, buffer)
+    name = f"part-{stamp:013d}-{bucket}-{digest.hexdigest()[:16]}.parquet"
+    write_whole(uri, name, [buffer.getvalue().to_pybytes()])

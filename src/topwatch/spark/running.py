@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.fs as pafs
 
 from topwatch.spark import classes
-from topwatch.spark.bulk import PARTITIONS
+from topwatch.spark.files import open_folder
 from topwatch.spark.following import UNREAD, Interrupts, RunError, View, cause, follow
 from topwatch.spark.gathering import chunks
 from topwatch.spark.generated import RowsOf
+from topwatch.spark.manifest import PARTITIONS
 from topwatch.spark.pipeline import building
 from topwatch.spark.pipeline.model import Pipeline
-from topwatch.spark.segments import open_folder
 from topwatch.spark.sinks import ONCE, start, start_quarantine
 from topwatch.spark.sources import open_source
 from topwatch.spark.text_rows import PROBLEM, RAW
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOCAL = "local[*, 4]"  # a task is tried four times, as on a cluster
-LOG = os.path.join(tempfile.gettempdir(), f"topwatch-spark-{os.getpid()}.log")  # what Spark says itself
+# What Spark says itself. Process ids are the same in two containers that share the folder.
+LOG = os.path.join(tempfile.gettempdir(), f"topwatch-spark-{os.getpid()}-{os.urandom(4).hex()}.log")
 QUICK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "quick")  # see what lies there
 SETTINGS = {
     "spark.app.name": "topwatch",
@@ -157,7 +158,7 @@ def _watch(
 ) -> None:
     view.phase("starting the query")
     query, unread = begin(spark, pipeline, once, rows_of)
-    folder = f"{pipeline.checkpoint}/segments/{query.id}" if pipeline.checkpoint is not None else None
+    folder = f"{pipeline.checkpoint}/segments" if pipeline.checkpoint is not None else None
     try:
         follow(query, view, folder, unread, lambda: interrupts.asked)
         if query.recentProgress:

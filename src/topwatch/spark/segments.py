@@ -1,8 +1,10 @@
 """Segments: immutable files that rows travel in. Written once, synced, checksummed, named by nobody until then.
 
 A segment is a row of *parts*, each an Arrow stream behind a short header, so that a reader touches what it needs only.
-Its name is new for every attempt, so that a task that is tried again never writes over what another one reads; which
-segments count is decided by the manifest of the version that Spark goes on from.
+Its name is made of the timestamp of its micro-batch, of who wrote it and of what it holds: a task that is run again
+writes the same bytes under the same name, and no name ever stands for two contents. Who names a part also says its
+length and checksum, so that a file that was cut off, damaged or replaced is an error and never taken for another one.
+Which segments count is decided by the manifest of the version that Spark goes on from.
 
 Any file system that Arrow knows will do. On a local one parts begin at pages, go straight to the disk and back
 (:mod:`topwatch.spark.direct`), and are synced before the name is handed on; who takes in a micro-batch on the machine
@@ -11,10 +13,14 @@ that has written its rows finds them in memory (:mod:`topwatch.spark.nearby`).
 
 from __future__ import annotations
 
+import hashlib
 import os
+import socket
 import struct
-import uuid
+import tempfile
 import weakref
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,21 +30,24 @@ import xxhash
 
 from topwatch.errors import DataError
 from topwatch.spark import direct, nearby
+from topwatch.spark.files import open_folder, put_in_place, scratch, write_whole
 
-MAGIC = b"topseg\x04\x00"
-HEADER = 64  # magic, checksum, length, whose it is, and nothing: bytes behind it begin where Arrow likes them to
+MAGIC = b"topseg\x05\x00"
+HEADER = 64  # magic, checksum, length, where it begins, and nothing: bytes behind it begin where Arrow likes them to
 CHUNK = 8 << 20  # bytes that are written at once
+SPOOLED = 64 << 20  # bytes of a segment that wait in memory where it cannot be renamed; more wait on the local disk
 SUFFIX = ".seg"
-_CHECK = struct.Struct("<QQ32sQ")  # checksum, length, the segment's own number, where in it the part begins
+_CHECK = struct.Struct("<QQQ")
 
 
 class Part(NamedTuple):
-    """Where bytes are: in which segment, from where on (the header), how many, and how many rows they hold."""
+    """Where bytes are: in which segment, from where on (the header), how many, how many rows, and their checksum."""
 
     segment: str
     start: int
     size: int
     rows: int
+    check: int
 
 
 @dataclass(frozen=True)
@@ -53,19 +62,19 @@ class Folder:
 
     uri: str
 
-    def create(self, batch: int) -> Segment:
-        """Begin a segment in a micro-batch."""
-        return Segment(self, f"{batch:010d}-{uuid.uuid4().hex}{SUFFIX}")
+    def create(self, stamp: int, origin: str) -> Segment:
+        """Begin a segment in the micro-batch of a timestamp; ``origin`` says who writes it."""
+        return Segment(self, f"{stamp:013d}-{origin}")
 
     def near(self, part: Part) -> pa.Buffer | None:
         """Return a part's bytes if this machine has written it a moment ago and has it in memory."""
         found = nearby.read(part.segment, part.start, HEADER + part.size)
-        if found is None or not _is_of(found, part):
+        if found is None or found.size != HEADER + part.size or found.slice(0, HEADER).to_pybytes() != _header(part):
             return None
         return found.slice(HEADER)  # it is locked, and has not been anywhere else
 
     def read(self, part: Part) -> pa.Buffer:
-        """Return a part's bytes; a missing or damaged one is an error that says which."""
+        """Return a part's bytes; a missing, short or damaged one is an error that says which."""
         name = part.segment
         system, root = open_folder(self.uri)
         try:
@@ -76,65 +85,78 @@ class Folder:
                     file.seek(part.start)
                     found = file.read_buffer(HEADER + part.size)
         except FileNotFoundError:
-            raise DataError(
-                f"segments: {name} is missing from {self.uri}; the state names it, so the window cannot be read."
-                " Put it back, or start with a new checkpoint"
-            ) from None
+            raise DataError(self._missing(name)) from None
         if found.size >= len(MAGIC) and found.slice(0, len(MAGIC)).to_pybytes() != MAGIC:
             raise DataError(f"segments: {name} in {self.uri} is no segment, or one of another version of topwatch")
-        if not _is_sound(found, part):
+        sound = found.size == HEADER + part.size and found.slice(0, HEADER).to_pybytes() == _header(part)
+        if not sound or checksum(found.slice(HEADER)) != part.check:
             raise DataError(
-                f"segments: {name} in {self.uri} is damaged: its checksum does not match."
+                f"segments: {name} in {self.uri} is damaged or too short: its checksum does not match."
                 " Put a good copy in its place, or start with a new checkpoint"
             )
         return found.slice(HEADER)
 
-    def names(self) -> list[str]:
-        """Return the names of all segments, oldest micro-batch first."""
+    def check(self, parts: Iterable[Part]) -> None:
+        """See that the segments of some parts are there, and long enough, as this host sees them."""
+        ends: dict[str, int] = {}
+        for part in parts:
+            ends[part.segment] = max(ends.get(part.segment, 0), part.start + HEADER + part.size)
         system, root = open_folder(self.uri)
-        found = system.get_file_info(pafs.FileSelector(root, allow_not_found=True))
-        return sorted(info.base_name for info in found if info.base_name.endswith(SUFFIX))
+        for (name, end), info in zip(
+            ends.items(), system.get_file_info([f"{root}/{name}" for name in ends]) if ends else [], strict=True
+        ):
+            if info.type == pafs.FileType.NotFound:
+                raise DataError(self._missing(name))
+            if (info.size or 0) < end:
+                raise DataError(f"segments: {name} in {self.uri} has {info.size} bytes of at least {end}")
 
-    def drop(self, names: list[str]) -> None:
-        """Remove segments; one that is gone already is no error."""
+    def _missing(self, name: str) -> str:
+        return (
+            f"segments: {name} is missing from {self.uri} as host {socket.gethostname()} sees it; the state names it,"
+            " so the window cannot be read. Put it back, see that all hosts share this folder, or start with a new"
+            " checkpoint"
+        )
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Remove files; one that is gone already is no error."""
         system, root = open_folder(self.uri)
         for name in names:
-            try:
+            with suppress(FileNotFoundError):
                 system.delete_file(f"{root}/{name}")
-            except FileNotFoundError:
-                continue
 
 
 class Segment:
-    """A segment that is being written; it may be named once it is closed."""
+    """A segment that is being written; it has a name, and may be named, once it is closed."""
 
-    def __init__(self, folder: Folder, name: str) -> None:
-        self._name = name
+    def __init__(self, folder: Folder, stem: str) -> None:
+        self._stem = stem
         self._end = 0
+        self._digest = hashlib.sha256()
+        self._uri = folder.uri
         system, self._root = open_folder(folder.uri)
         self._writer: direct.Writer | None = None
         self._sheet: nearby.Sheet | None = None
         self._done: weakref.finalize[Any, Any] | None = None
-        self._stream: Any = None
+        self._spool: Any = None
         if isinstance(system, pafs.LocalFileSystem):
             os.makedirs(self._root, exist_ok=True)
-            self._writer = direct.Writer(os.path.join(self._root, name))
-            self._sheet = nearby.take(name)
+            self._scratch = os.path.join(self._root, scratch(stem))
+            self._writer = direct.Writer(self._scratch)
+            self._sheet = nearby.take()
             if self._sheet is not None:  # it comes back, whether or not the segment is ever closed
                 self._done = weakref.finalize(self, nearby.give, self._sheet)
         else:
-            system.create_dir(self._root, recursive=True)
-            self._stream = system.open_output_stream(f"{self._root}/{name}")
+            self._spool = tempfile.SpooledTemporaryFile(SPOOLED)  # noqa: SIM115 - closed with the segment
 
     def add(self, data: pa.Buffer, rows: int = 0) -> Part:
-        """Write bytes behind the others; return where they are."""
-        header = self._header(data)
+        """Write bytes behind the others; return where they are, in a segment without a name yet."""
+        part = self._part(data, rows)
         if self._writer is None:
-            self._stream.write(header)
-            self._stream.write(data)
-            return self._part(data.size, rows, HEADER + data.size)
+            self._spool.write(_header(part))
+            self._spool.write(data)
+            return self._added(part, HEADER + data.size)
         block = direct.BLOCKS.take(min(CHUNK, HEADER + data.size + direct.PAGE))
-        block.memory[:HEADER] = header
+        block.memory[:HEADER] = _header(part)
         view, done, place = memoryview(data), 0, HEADER
         while True:
             some = min(data.size - done, CHUNK - place)
@@ -144,77 +166,70 @@ class Segment:
             if done == data.size:
                 break
         direct.BLOCKS.give(block)
-        return self._part(data.size, rows)
+        return self._added(part)
 
     def add_table(self, table: pa.Table) -> Part:
-        """Write rows behind the others; return where they are."""
+        """Write rows behind the others; return where they are, in a segment without a name yet."""
         if self._writer is None:
             return self.add(pack(table), table.num_rows)
         size = packed_size(table)
         whole = direct.up(HEADER + size, direct.PAGE)
         if self._sheet is not None and self._sheet.reserve(self._end + whole):
-            self._lay_out(self._sheet.memory, self._end, size, table)
+            part = self._lay_out(self._sheet.memory, self._end, size, table)
             self._writer.write(self._sheet.memory, HEADER + size, self._end)
         else:
             block = direct.BLOCKS.take(whole)
-            self._lay_out(block.memory, 0, size, table)
+            part = self._lay_out(block.memory, 0, size, table)
             self._writer.write(block.memory, HEADER + size).result()
             direct.BLOCKS.give(block)
-        return self._part(size, table.num_rows)
+        return self._added(part)
 
-    def _lay_out(self, memory: Any, start: int, size: int, table: pa.Table) -> None:
+    def _lay_out(self, memory: Any, start: int, size: int, table: pa.Table) -> Part:
         """Write a part into memory."""
         with memoryview(memory) as view:
             buffer = pa.py_buffer(view[start + HEADER : start + HEADER + size])
             pack_into(buffer, table)
-            memory[start : start + HEADER] = self._header(buffer)
+            part = self._part(buffer, table.num_rows)
+            memory[start : start + HEADER] = _header(part)
             del buffer
-
-    def _header(self, data: pa.Buffer) -> bytes:
-        check = _CHECK.pack(xxhash.xxh3_64_intdigest(data), data.size, _number(self._name), self._end)
-        return (MAGIC + check).ljust(HEADER, b"\0")
-
-    def _part(self, size: int, rows: int, taken: int | None = None) -> Part:
-        part = Part(self._name, self._end, size, rows)
-        self._end += taken if taken is not None else direct.up(HEADER + size, direct.PAGE)
         return part
 
-    def close(self) -> None:
-        """Make the bytes safe."""
+    def _part(self, data: pa.Buffer, rows: int) -> Part:
+        return Part("", self._end, data.size, rows, checksum(data))
+
+    def _added(self, part: Part, taken: int | None = None) -> Part:
+        self._digest.update(_header(part))
+        self._end += taken if taken is not None else direct.up(HEADER + part.size, direct.PAGE)
+        return part
+
+    def close(self) -> str:
+        """Make the bytes safe; return the segment's name."""
+        name = f"{self._stem}-{self._digest.hexdigest()[:32]}{SUFFIX}"
         if self._writer is None:
-            self._stream.close()
-            return
-        self._writer.close()
-        sync_folder(self._root)
-        if self._done is not None:
+            self._spool.seek(0)
+            write_whole(self._uri, name, iter(lambda: self._spool.read(CHUNK), b""))
+            self._spool.close()
+            return name
+        try:
+            self._writer.close()
+            put_in_place(self._scratch, os.path.join(self._root, name))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(self._scratch)
+            raise
+        if self._sheet is not None and self._done is not None:
+            self._sheet.publish(name)
             self._done()
+        return name
 
 
-def _is_of(found: pa.Buffer, part: Part) -> bool:
-    """Tell whether bytes say that they are those of a part."""
-    if found.size != HEADER + part.size:
-        return False
-    head = found.slice(0, HEADER).to_pybytes()
-    told = _CHECK.unpack_from(head, len(MAGIC))
-    return head.startswith(MAGIC) and told[1:] == (part.size, _number(part.segment), part.start)
+def _header(part: Part) -> bytes:
+    return (MAGIC + _CHECK.pack(part.check, part.size, part.start)).ljust(HEADER, b"\0")
 
 
-def _is_sound(found: pa.Buffer, part: Part) -> bool:
-    """Tell whether bytes are those of a part, and as they were written."""
-    if not _is_of(found, part):
-        return False
-    told = _CHECK.unpack(found.slice(len(MAGIC), _CHECK.size))[0]
-    return bool(told == xxhash.xxh3_64_intdigest(found.slice(HEADER)))
-
-
-def _number(name: str) -> bytes:
-    """Return a segment's own number, which no other has."""
-    return name.removesuffix(SUFFIX).partition("-")[2].encode()[:32].ljust(32, b"\0")
-
-
-def batch_of(name: str) -> int:
-    """Return the micro-batch in which a segment was written."""
-    return int(name.partition("-")[0])
+def checksum(data: Any) -> int:
+    """Return 63 bits that differ where bytes do; one bit less than there are, since Java's numbers have a sign."""
+    return xxhash.xxh3_64_intdigest(data) >> 1
 
 
 def pack(table: pa.Table) -> pa.Buffer:
@@ -242,20 +257,3 @@ def pack_into(buffer: pa.Buffer, table: pa.Table) -> None:
 def unpack(data: Any) -> pa.Table:
     """Read a table back, without copying its columns."""
     return pa.ipc.open_stream(pa.py_buffer(data) if isinstance(data, bytes | memoryview) else data).read_all()
-
-
-def open_folder(uri: str) -> tuple[pafs.FileSystem, str]:
-    """Return the file system of a path or URI, and the path in it."""
-    if "://" not in uri and not uri.startswith("file:"):
-        return pafs.LocalFileSystem(), os.path.abspath(uri)
-    system, root = pafs.FileSystem.from_uri(uri)
-    return system, root
-
-
-def sync_folder(path: str) -> None:
-    """Make a new file's name as safe as its bytes."""
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -14,6 +14,9 @@ from topwatch.queries import IncompleteTopK, Query
 from topwatch.snapshots import describe_query, describe_window
 from topwatch.windows import LastRows, Window
 
+# What the state depends on beside queries, window and options.
+_MEANING = ("every", "algorithm", "id", "time", "by", "order", "types", "emit", "pruned", "watermark")
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -35,6 +38,10 @@ class Spec:
         Numbers of the state groups, each in a partition of its own.
     segments, quarantine : str or None
         Folders.
+    run : str
+        Drawn once for each call of ``watch``: Python workers share what they keep in memory within it only.
+    types : tuple of str
+        Of the groups, the id, the time and the order, in Spark's words.
     """
 
     queries: tuple[Query, ...]
@@ -56,6 +63,8 @@ class Spec:
     stamped: bool = False  # times are timestamps
     schema: Any = None  # of the result, in Arrow's words
     pruned: bool = False  # rows that cannot be an answer are dropped before the shuffle
+    run: str = ""
+    types: tuple[str, ...] = ()
 
     def monitor(self) -> Monitor:
         """Make a monitor for one group of rows."""
@@ -70,17 +79,13 @@ class Spec:
             **self.options,
         )
 
-    def folder(self, query: str) -> str:
-        """Return the folder for segments and state of a streaming query."""
-        return f"{self.segments}/{query}"
-
     def fingerprint(self) -> str:
         """Return a few letters that differ when the state would mean something else."""
         said = {
             "queries": [{**describe_query(query), "name": query.name} for query in self.queries],
             "window": describe_window(self.window),
             "options": dict(self.options),
-            **{name: str(getattr(self, name)) for name in ("every", "algorithm", "id", "time", "by", "emit", "pruned")},
+            **{name: str(getattr(self, name)) for name in _MEANING},
         }
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, zip_longest
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from topwatch.spark.segments import open_folder
+from topwatch.spark.files import open_folder, write_whole
 
 PREFIX, SUFFIX = "status-", ".json"
 
@@ -57,32 +56,28 @@ class Status:
 _NUMBERS = tuple(field.name for field in dataclasses.fields(Status) if field.name != "answers")
 
 
-def write_status(folder: str, bucket: int, status: Status) -> None:
-    """Replace the file of a bucket; its folder is there, since the segments are."""
+def write_status(folder: str, query: str | None, bucket: int, status: Status) -> None:
+    """Replace the file of a bucket of a query."""
     content = {**vars(status), "answers": [answer._asdict() for answer in status.answers]}
     data = json.dumps(content, default=str).encode()
-    name = f"{PREFIX}{bucket}{SUFFIX}"
-    system, root = open_folder(folder)
-    if isinstance(system, pafs.LocalFileSystem):
-        scratch = os.path.join(root, f".{name}.{os.getpid()}")
-        with open(scratch, "wb") as file:
-            file.write(data)
-        os.replace(scratch, os.path.join(root, name))
-    else:
-        with system.open_output_stream(f"{root}/{name}") as stream:
-            stream.write(data)
+    write_whole(folder, f"{_start(query)}{bucket}{SUFFIX}", [data], sync=False)
 
 
-def read_status(folder: str) -> Status | None:
-    """Return how all buckets stand together, or None where nothing is known yet."""
+def read_status(folder: str, query: str | None) -> Status | None:
+    """Return how all buckets of a query stand together, or None where nothing is known yet."""
     try:
         system, root = open_folder(folder)
         found = system.get_file_info(pafs.FileSelector(root, allow_not_found=True))
         names = sorted(info.base_name for info in found if info.is_file)
     except (OSError, pa.ArrowException):
         return None
-    read = (_read(system, f"{root}/{name}") for name in names if name.startswith(PREFIX) and name.endswith(SUFFIX))
+    mine = [name for name in names if name.startswith(_start(query)) and name.endswith(SUFFIX)]
+    read = (_read(system, f"{root}/{name}") for name in mine)
     return _together([status for status in read if status is not None])
+
+
+def _start(query: str | None) -> str:
+    return f"{PREFIX}{query or 'unknown'}-"
 
 
 def _read(system: pafs.FileSystem, path: str) -> Status | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHORT = "SPARK_SIMPLIFIED_TRACEBACK"
-NEEDED = ("topwatch.spark.bulk", "topwatch.spark.step", "topwatch.spark.keeper", "topwatch.spark.neighbours")
+NEEDED = ("topwatch.spark.bulk", "topwatch.spark.processor", "topwatch.spark.keeper", "topwatch.spark.neighbours")
 
 _warmed: set[str] = set()  # ids of Spark applications
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -129,6 +130,10 @@ def watch(
         segments=_folder(spark, segments) if df.isStreaming else None,
         quarantine=quarantine,
         stamped=time is not None and df.schema[time].dataType.typeName().startswith("timestamp"),
+        run=uuid.uuid4().hex,
+        types=tuple(
+            df.schema[name].dataType.simpleString() for name in (*by_names, id, *([time] if time else []), *order_names)
+        ),
         retain=int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100),
     )
     spec = dataclasses.replace(spec, schema=to_arrow_schema(_result(df.schema, spec)))
@@ -163,23 +168,24 @@ def _check_sources(schema: StructType, query: IncompleteTopK) -> None:
 
 
 def _stream(df: DataFrame, spec: Spec) -> DataFrame:
-    from topwatch.spark.bulk import SCHEMA, Bulk
+    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+    from topwatch.spark.bulk import SCHEMA, STAMP, Bulk
     from topwatch.spark.processor import Watching
-    from topwatch.spark.step import Step
 
     spark = df.sparkSession
     # Columns are called by their places: mapInArrow does not take a name with a dot. All in one step, since Spark goes
     # over the plan in every micro-batch.
     named = [column.alias(str(place)) for place, column in enumerate(_carried(df, spec))]
-    references = df.select(*named).mapInArrow(Bulk(spec), SCHEMA)
-    result = _result(df.schema, spec)
-    if not spec.watermark and spec.segments is not None:
-        return references.repartition(len(spec.buckets), "bucket").mapInArrow(Step(spec), result)
+    # Spark replaces the moment by the one that its offset log has for the micro-batch: a number in the plan, which is
+    # there in whatever thread it is executed, and the same when it is run again.
+    moment = F.unix_millis(F.current_timestamp()).alias(STAMP)
+    references = df.select(*named, moment).mapInArrow(Bulk(spec), SCHEMA)
     if spark.conf.get(PROVIDER, "") != ROCKSDB:
         spark.conf.set(PROVIDER, ROCKSDB)  # this operator needs it
     return references.groupBy("bucket").transformWithStateInPandas(
         Watching(spec),
-        outputStructType=result,
+        outputStructType=_result(df.schema, spec),
         outputMode="Append",
         timeMode="EventTime" if spec.watermark else "None",
     )

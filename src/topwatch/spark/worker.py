@@ -4,10 +4,9 @@ Spark collects garbage after every task, and walks through every object of Numba
 in which nothing is found. What has been loaded is therefore frozen. And memory that a task gives back is needed again
 by the next one: it stays with the process, since pages that come fresh from the system are cleared first.
 
-Here and in what Spark calls (:mod:`topwatch.spark.bulk`, :mod:`topwatch.spark.step`,
-:mod:`topwatch.spark.processor`) only what every task needs is imported at once. Each step of a stream has its own
-Python workers, and where the state is in Spark's store one more on the driver only asks which there is: all of them
-would load Numba, which takes half a second, and two cores share the work.
+Here and in what Spark calls (:mod:`topwatch.spark.bulk`, :mod:`topwatch.spark.processor`) only what every task needs is
+imported at once. Each operator of a stream has its own Python workers, and one more on the driver only asks which state
+there is: all of them would load Numba, which takes half a second, and two cores share the work.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import ctypes
 import gc
 import sys
 import warnings
+from typing import NamedTuple
 
 # Names of settings of the C library, as <malloc.h> has them.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
@@ -52,11 +52,26 @@ def _keep_memory() -> None:
         pa.set_memory_pool(pa.system_memory_pool())
 
 
-def here() -> tuple[str, int]:
-    """Return the streaming query's id, which a restart keeps, and the micro-batch."""
+class Hints(NamedTuple):
+    """What Spark says about a task where its query's own thread has started it: for people to look at, and only that.
+
+    A job that a user's own thread starts, as in ``foreachBatch``, has none of it. State, segments and versions never
+    depend on it.
+    """
+
+    query: str | None  # the streaming query's id, which a restart keeps
+    batch: int | None  # the number of the micro-batch
+
+
+UNSAID = Hints(None, None)
+
+
+def hints() -> Hints:
+    """Return what Spark says about this task."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    assert task is not None, "not inside a task"
-    query = task.getLocalProperty("sql.streaming.queryId") or "static"
-    return query, int(task.getLocalProperty("streaming.sql.batchId") or 0)
+    if task is None:
+        return UNSAID
+    batch = task.getLocalProperty("streaming.sql.batchId")
+    return Hints(task.getLocalProperty("sql.streaming.queryId"), int(batch) if batch is not None else None)

@@ -63,7 +63,7 @@ def write(rows: DataFrame, out: Path, rows_per_file: int, about: About) -> None:
     ordered = rows.repartition(1).sortWithinPartitions(*about.order)
     # In a single partition these numbers are 0, 1, 2 ...
     numbered = ordered.select(sf.monotonically_increasing_id().alias(POSITION), *first, *kept)
-    scratch = out.with_name(f".{out.name}.{os.getpid()}.part")
+    scratch = out.with_name(f".{out.name}.{os.urandom(8).hex()}.part")
     try:
         writer = numbered.write.option("maxRecordsPerFile", rows_per_file).option("compression", "zstd")
         writer.parquet(str(scratch / "spark"))
