@@ -28,7 +28,6 @@ import sink_files
 from crash_cases import CASES, Case, Line, Stream
 from crash_runs import KINDS, LIGHT_JAVA, OUTPUT, PART, SEGMENT, STATE, Checkpoint, Run
 
-
 EARLY, RANDOM = "early", "random"
 SHARES = {EARLY: 2, RANDOM: 6, SEGMENT: 4, PART: 1, STATE: 4, OUTPUT: 3}  # of twenty
 CLEANING = 8  # micro-batches from one clean-up to the next

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from crash_cases import CASES, Stream
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from spark.kills import complaints
 
 import topwatch as tw
-from topwatch.spark.bulk import PARTITIONS
+from topwatch.spark.manifest import PARTITIONS
 
 CASE = CASES["by-auto-short-50"]
 
@@ -34,22 +36,30 @@ def test_a_run_goes_on_with_the_partitions_of_its_checkpoint(spark: SparkSession
 
 
 @pytest.mark.usefixtures("_two_again")
-def test_watch_refuses_other_partitions(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("own", [False, True], ids=["Spark's thread", "own thread"])
+def test_watch_refuses_other_partitions(spark: SparkSession, tmp_path: Path, own: bool) -> None:
+    """Also in a thread where Spark does not say how many there are, and for a group whose bucket has no state."""
     stream = Stream(CASE, tmp_path / "run", seed=1)
 
-    def run() -> None:
+    def write(frame: DataFrame, batch: int) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: frame.write.mode("append").parquet(str(tmp_path / "out"))).result()
+
+    def run(group: str) -> None:
         stream.grow(len(stream.tables) + 1)
         rows = spark.readStream.schema("id long, g string, x double").parquet(str(stream.folder / "in"))
         hot = tw.TopK(k=3, score=tw.linear(x=1.0), name="hot")
-        watched = tw.spark.watch(rows, hot, tw.last(10), by="g", segments=str(tmp_path / "segments"))
-        writer = watched.writeStream.option("checkpointLocation", str(tmp_path / "ck")).option(
-            "path", str(tmp_path / "out")
-        )
+        mine = rows.where(sf.col("g") == group)
+        watched = tw.spark.watch(mine, hot, tw.last(10), by="g", segments=str(tmp_path / "segments"))
+        writer = watched.writeStream.option("checkpointLocation", str(tmp_path / "ck"))
+        writer = writer.foreachBatch(write) if own else writer.option("path", str(tmp_path / "out"))
         writer.trigger(availableNow=True).start().awaitTermination()
 
-    run()
-    spark.conf.set(PARTITIONS, "3")
-    with pytest.raises(
-        StreamingQueryException, match=f"begun with {PARTITIONS}=2 and cannot go on with 3; set it to 2"
-    ):
-        run()
+    run("a")
+    for partitions in ("3", "7"):
+        spark.conf.set(PARTITIONS, partitions)
+        for group in "ab":
+            with pytest.raises(StreamingQueryException, match=f"begun with {PARTITIONS}=2 and cannot go on"):
+                run(group)
+    spark.conf.set(PARTITIONS, "2")
+    run("b")

@@ -6,6 +6,7 @@ Equal to a monitor, or an error; each case with segments in a folder and in the 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -123,7 +124,7 @@ def test_a_micro_batch_that_is_not_evaluated_is_refused(rows: Rows, options: dic
         elif part == "one row":
             frame.take(1)
         elif part == "one partition":
-            frame.where(sf.spark_partition_id() == 0).coalesce(1).limit(1).collect()
+            rows.spark.sparkContext.runJob(frame.rdd, list, partitions=[0])
 
     with pytest.raises(StreamingQueryException, match=NOT_COMMITTED):
         rows.run(rows.watched(**options), write)
@@ -193,6 +194,32 @@ def test_async_progress_tracking_is_refused(rows: Rows) -> None:
     writer = writer.option("asyncProgressTrackingEnabled", "true").trigger(processingTime="0 seconds")
     with pytest.raises(Exception, match=r"(?i)stateful"):
         writer.option("_asyncProgressTrackingOverrideSinkSupportCheck", "true").start().awaitTermination(60)
+
+
+def test_a_copied_checkpoint_that_shares_the_segments(spark: SparkSession, tmp_path: Path) -> None:
+    """Both have one state and go their own ways; the one that stays behind may be told that a segment is gone."""
+    rows = Rows(spark, tmp_path, "folder")
+    copied = Rows(spark, tmp_path / "copy", "folder")
+    copied.segments = rows.segments
+    rows.add(2)
+    spark.conf.set("spark.sql.streaming.minBatchesToRetain", "1")
+    try:
+        before = rows.run(rows.watched())
+        shutil.copytree(tmp_path / "ck", tmp_path / "copy" / "ck")
+        rows.add(2)
+
+        def go_on() -> list[Line]:
+            return copied.run(rows.watched())
+
+        assert sorted(before + go_on(), key=str) == rows.wanted(), "other files, the same rows"
+        assert rows.run(rows.watched()) == rows.wanted()
+        rows.add(12)
+        assert rows.run(rows.watched()) == rows.wanted(), "by now it has removed what it does not need"
+        kill_workers(spark)
+        with pytest.raises(StreamingQueryException, match=r"segments: \S+.seg is missing from"):
+            go_on()
+    finally:
+        spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
 
 
 @pytest.mark.parametrize(

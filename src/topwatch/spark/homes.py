@@ -111,11 +111,13 @@ class FolderHome:
         """Say what the version needs, then remove what no version needs any more."""
         # Rows may have come by this machine's memory: nothing is named that the folder does not have.
         self._folder.check(new)
-        said = {"number": manifest.number, "names": sorted(manifest.needed())}
-        write_whole(self._folder.uri, manifest.note, [json.dumps(said).encode()])
+        names = sorted(manifest.needed())
+        if names:  # a pruned stream has none
+            said = {"number": manifest.number, "names": names}
+            write_whole(self._folder.uri, manifest.note, [json.dumps(said).encode()])
         if gone:
             self._folder.drop([gone])
-        if manifest.number % self._every == 0:
+        if names and manifest.number % self._every == 0:
             self.clean(manifest, released)
 
     def clean(self, manifest: Manifest, released: list[str]) -> None:
