@@ -1,5 +1,5 @@
 # setup: a virtual environment in .venv with everything the other targets need.
-.PHONY: setup java servers demo test lint bench kills fuzz clean
+.PHONY: setup java servers demo test lint bench kills hosts fuzz cache-stress clean
 .DEFAULT_GOAL := test
 
 VENV := .venv
@@ -96,6 +96,14 @@ BOUNDSCHECK ?=
 fuzz: setup
 	PYTHONPATH=tests $(if $(BOUNDSCHECK),NUMBA_BOUNDSCHECK=1 TOPWATCH_CACHE_DIR=$(CURDIR)/.fuzz-cache) $(BIN)/python -m fuzz \
 		--minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
+
+# Runs on several hosts, each a set of namespaces of this machine; kills, loses and slows down. Takes half an hour, as root.
+hosts: setup
+	$(BIN)/python tests/spark/hosts_runs.py
+
+# Fills empty kernel caches from eight processes at once, kills some, and tests what is there. Takes two hours.
+cache-stress: setup
+	$(BIN)/python tests/cache_stress.py --rounds 50
 
 clean:
 	rm -rf .fuzz-cache fuzz-failures $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/demo

@@ -15,8 +15,8 @@ from typing import Any
 HOST = "127.0.0.1"
 
 
-def free_port() -> int:
-    with socket.create_server((HOST, 0)) as probe:
+def free_port(address: str = HOST) -> int:
+    with socket.create_server((address, 0)) as probe:
         port: int = probe.getsockname()[1]
         return port
 

@@ -41,6 +41,14 @@ def test_why_tells_the_share() -> None:
     assert m.stats()["snapshots"] == 3
 
 
+def test_the_first_batch_may_make_the_window_grow(rng: np.random.Generator) -> None:
+    # Before the query has seen a row: what it keeps by id has to have room for all of them.
+    batch = {"id": rng.integers(0, 150, 3000), "x": rng.random(3000), "y": rng.random(3000)}
+    at_once, in_parts = (tw.Monitor(tw.FrequentSkyline(PREFER, 0.3, 20), tw.latest(), every=15) for _ in range(2))
+    parts = [{name: column[i : i + 100] for name, column in batch.items()} for i in range(0, 3000, 100)]
+    assert list(at_once.push(batch)) == [change for part in parts for change in in_parts.push(part)]
+
+
 def test_explain_says_what_waits_for_what() -> None:
     sky = tw.Skyline(PREFER, name="sky")
     assert "sky: witness – it drops rows that a newer one dominates" in tw.Monitor(sky, window=tw.last(9)).explain()

@@ -18,7 +18,7 @@ from topwatch.spark.running import ON_ONE_MACHINE
 
 SESSION_JARS = pytest.StashKey[str]()
 os.environ.setdefault("SPARK_SUBMIT_OPTS", LIGHT_JAVA)
-LONGEST = ("test_kills", "test_cluster", "test_run", "test_bench_spark")  # first: no process shall end alone with one
+LONGEST = ("test_kills", "test_hosts", "test_run", "test_bench_spark")  # first: no process shall end alone with one
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -59,6 +59,7 @@ class EverySkyline:
         """Begin anew with these rows; all members will be reported as new ones."""
         self._rows.begin(slots, (np.empty(0, np.int64), np.empty(0)))
         self._members = np.empty(0, np.int64)
+        self._left = np.zeros(self._window.capacity, np.bool_)  # a first batch may have made the window grow before
 
     def take(self, step: Step) -> None:
         """Take a step of the window."""

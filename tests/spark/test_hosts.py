@@ -1,0 +1,101 @@
+"""Streams on several hosts: some of what ``make hosts`` tries, with both state backends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from spark.host_bench import EQUAL, REFUSED, TESTS, Bench, Outcome, bench
+from spark.host_trials import finish, hidden_folder, troubles
+from spark.hosts import Host, wait_for, why_not
+
+
+@pytest.fixture(scope="module")
+def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    with bench(tmp_path_factory.mktemp("hosts"), int(request.config.getoption("--seed"))) as made:
+        yield made
+    assert all(host.processes() == [] for host in made.cluster.workers), "nothing outlives its host"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    made = Host("alone", "127.0.0.2", tmp_path, [tmp_path])
+    yield made
+    made.stop()
+
+
+def test_a_host_shares_nothing_but_a_folder(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "shared").write_text("seen\n")
+    script = f"cat {tmp_path}/shared; touch /tmp/own /dev/shm/own; ls /tmp /dev/shm; ls -d /proc/[0-9]* | wc -l"
+    assert host.run(["sh", "-c", script], "script", {}).wait(20) == 0
+    seen, *entries, processes = host.text("script").splitlines()
+    assert seen == "seen"
+    assert [entry for entry in entries if entry] == ["/dev/shm:", "own", "/tmp:", "own", tmp_path.parts[2]]
+    assert int(processes) < 10, "its own only"
+    assert host.inside("/tmp/own").exists()
+    assert not Path("/tmp/own").exists()
+    host.hide(tmp_path)
+    assert host.run(["cat", tmp_path / "shared"], "hidden", {}).wait(20) != 0
+    assert (tmp_path / "shared").exists()
+
+
+def test_nothing_outlives_a_host(host: Host) -> None:
+    started = host.run(["sh", "-c", "setsid sleep 1000 & setsid sleep 1001"], "sleep", {})
+    wait_for(lambda: sum("sleep 100" in process.command for process in host.processes()) == 3, "the processes")
+    host.stop()
+    assert started.wait(20) != 0
+    assert host.processes() == []
+
+
+def test_hosts_end_with_the_tests(tmp_path: Path) -> None:
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    script = f"""
+import sys, time
+sys.path.insert(0, {str(TESTS)!r})
+from pathlib import Path
+from spark.hosts import Host
+host = Host("orphan", "127.0.0.2", Path({str(tmp_path)!r}), [])
+host.run(["sleep", "1000"], "sleep", {{}})
+while len(host.processes()) < 3:
+    time.sleep(0.02)
+print(*[process.pid for process in host.processes()], flush=True)
+time.sleep(1000)
+"""
+    program = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    with program:
+        assert program.stdout is not None
+        pids = program.stdout.readline().split()
+        program.kill()  # as when memory is short: nobody has time to clean up
+    assert len(pids) >= 3
+    wait_for(lambda: not [pid for pid in pids if Path(f"/proc/{pid}").exists()], "the end of the host")
+
+
+@pytest.mark.slow
+def test_every_kind_of_query(hosts: Bench) -> None:
+    files = [hosts.run(stream, "files", batches=2) for stream in ("pruned", "ranking-by", "incomplete")]
+    store = [hosts.run(stream, "store", batches=2) for stream in ("ranking", "latest-by")]
+    finish(hosts, [*files, *store])
+    for run in (*files, *store):
+        assert run.outcome(hosts.seed) == Outcome(run.stream, EQUAL)
+        assert {task["host"] for task in run.tasks()} == {host.address for host in hosts.cluster.workers}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["files", "store"])
+def test_a_killed_executor_changes_nothing(hosts: Bench, backend: str) -> None:
+    (outcome,) = troubles(hosts, backend, ["executor killed, operator"], ["ranking-by"])
+    assert outcome.result == EQUAL, outcome
+
+
+@pytest.mark.slow
+def test_a_folder_that_a_host_cannot_see_is_an_error(hosts: Bench) -> None:
+    (outcome,) = hidden_folder(hosts, "files", [("ranking-by", False)])
+    assert outcome.result == REFUSED, outcome
