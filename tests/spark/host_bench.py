@@ -138,8 +138,8 @@ class Driver:
     def seen(self, pattern: str) -> int:
         """Count the lines of Spark's event log that match, once the driver has stopped."""
         wait_for(lambda: self.process.poll() is not None, "the end of the driver", seconds=PATIENCE)
-        files = [path for path in self.events.rglob("*") if path.is_file()]
-        return sum(bool(re.search(pattern, line)) for file in files for line in file.open(errors="replace"))
+        texts = [path.read_text(errors="replace") for path in self.events.rglob("events_*")]
+        return sum(bool(re.search(pattern, line)) for text in texts for line in text.splitlines())
 
     def _gone(self, run: Run) -> str | None:
         return self._dead(run) or (f"the run ended before: {reason(run.error)}" if run.error is not None else None)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from spark.host_bench import EQUAL, REFUSED, TESTS, Bench, Outcome, bench
-from spark.host_trials import finish, hidden_folder, troubles
+from spark.host_bench import AFTER, EQUAL, REFUSED, TESTS, Bench, Outcome, bench
+from spark.host_trials import BOTH, LOST, MIDDLE, kill_executor
 from spark.hosts import Host, wait_for, why_not
 
 
@@ -79,23 +79,22 @@ time.sleep(1000)
 
 
 @pytest.mark.slow
-def test_every_kind_of_query(hosts: Bench) -> None:
+def test_streams_on_several_hosts(hosts: Bench) -> None:
+    # With one driver, since starting Spark takes longer than all the rest; `make hosts` has many more.
     files = [hosts.run(stream, "files", batches=2) for stream in ("pruned", "ranking-by", "incomplete")]
     store = [hosts.run(stream, "store", batches=2) for stream in ("ranking", "latest-by")]
-    finish(hosts, [*files, *store])
-    for run in (*files, *store):
-        assert run.outcome(hosts.seed) == Outcome(run.stream, EQUAL)
-        assert {task["host"] for task in run.tasks()} == {host.address for host in hosts.cluster.workers}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["files", "store"])
-def test_a_killed_executor_changes_nothing(hosts: Bench, backend: str) -> None:
-    (outcome,) = troubles(hosts, backend, ["executor killed, operator"], ["ranking-by"])
-    assert outcome.result == EQUAL, outcome
-
-
-@pytest.mark.slow
-def test_a_folder_that_a_host_cannot_see_is_an_error(hosts: Bench) -> None:
-    (outcome,) = hidden_folder(hosts, "files", [("ranking-by", False)])
+    held = {"side": AFTER, "batch": MIDDLE}
+    disturbed = [hosts.run("ranking-by", backend, batches=2, holds=[held]) for backend in BOTH]
+    hidden = hosts.run("ranking-by", "files", batches=1)
+    hosts.cluster.workers[0].hide(hidden.segments)
+    with hosts.drive([*files, *store, *disturbed, hidden]) as driver:
+        for run in disturbed:
+            kill_executor(hosts, run, driver.held(run))
+            run.go()
+        driver.finish(hidden)
+        assert driver.seen(LOST) >= len(disturbed)
+    for run in (*files, *store, *disturbed):
+        assert run.outcome(hosts.seed) == Outcome(run.stream, EQUAL), run
+        assert {task["host"] for task in run.tasks()} == {host.address for host in hosts.cluster.workers}, run
+    outcome = hidden.outcome(hosts.seed, str(hidden.segments))
     assert outcome.result == REFUSED, outcome
