@@ -135,7 +135,7 @@ class Monitor:
         return self._join([*parts, self._take(self._feed.advance(now, judge=self._every == 1))])
 
     def delete(self, ids: Any) -> Changes:
-        """Remove rows by id from a ``latest()`` window."""
+        """Remove rows by id from a ``latest()`` window, all at once; ids that have no row are ignored and counted."""
         from topwatch.structures.feed import LatestFeed
 
         if not isinstance(self._feed, LatestFeed):

@@ -213,8 +213,9 @@ class Skyline(Ranking):
 class FrequentSkyline(Ranking):
     """The ids that are in the skyline in at least a share of the last snapshots; the score is their share.
 
-    A snapshot is taken at every judgement of a ``latest()`` window. While there have been fewer than ``snapshots``, the
-    share is of those so far (SIGMOD 2009, Definitions 5 and 6).
+    A snapshot is taken at every judgement of a ``latest()`` window, with ``every="1 minute"`` at each minute that
+    passes, also without rows. While there have been fewer than ``snapshots``, the share is of those so far (SIGMOD
+    2009, Definitions 5 and 6).
 
     Parameters
     ----------

@@ -109,10 +109,10 @@ class EveryTime:
             return Judgements(np.empty(0, np.int64), np.empty(0))
         before = np.concatenate([[self._before(numbers)], numbers[:-1]])
         self.last = int(numbers[-1])
-        crossed = numbers - before
-        if self.window is None:
-            crossed = np.minimum(crossed, self.repeats)
-        elif crossed.sum() > FEW + 4 * numbers.size:
+        # After as many as a window of time has, its last row has expired.
+        most = self.repeats if self.window is None else -(-self.window // self.nanoseconds) + 1
+        crossed = np.minimum(numbers - before, most)
+        if self.window is not None and crossed.sum() > FEW + 4 * numbers.size:
             return self._needed(numbers, before, np.concatenate([held, new]) if held.size else new)
         rows = np.repeat(np.arange(numbers.size), crossed)
         ordinal = np.arange(rows.size) - np.repeat(np.cumsum(crossed) - crossed, crossed)
