@@ -250,7 +250,8 @@ def _resized(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.concatenate([array, np.take(array, [int(rng.integers(size))], axis)], axis)
     if how == 2:
         return np.take(array, np.arange(size // 2), axis)
-    return array.astype(_pick(rng, ("<f8", "<i8", "|u1"))) if how == 3 else array.reshape(1, -1)
+    with np.errstate(invalid="ignore"):  # NaN as a whole number
+        return array.astype(_pick(rng, ("<f8", "<i8", "|u1"))) if how == 3 else array.reshape(1, -1)
 
 
 def _change_value(flat: np.ndarray, place: int, rng: np.random.Generator) -> None:

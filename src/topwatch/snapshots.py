@@ -144,7 +144,7 @@ def _from_arrow(name: str, stream: bytes) -> Any:
         batch = pa.ipc.read_record_batch(message, schema)
         batch.validate(full=True)
         ids = batch.column(0)
-        if pa.types.is_temporal(ids.type) and len(ids):
+        if pa.types.is_temporal(ids.type) and not pa.types.is_interval(ids.type) and len(ids):
             import pyarrow.compute as pc
 
             pc.min_max(ids).as_py()  # a time that Python has no value for would be found when it is reported
