@@ -140,3 +140,15 @@ def test_windows_without_an_order_of_expiry_are_refused(algorithm: str) -> None:
 def test_algorithms_of_another_family_are_refused(algorithm: str) -> None:
     with pytest.raises(tw.PlanError, match="it ranks by a score, and the query by the number of dominated rows"):
         tw.Monitor(as_query(rivals("q", {"a": "min"}, 1)), window=tw.last(5), algorithm=algorithm)
+
+
+@pytest.mark.parametrize("one_in", [17, 23])
+@pytest.mark.parametrize("algorithm", [*DOMINATING, "ahba", "amsa"])
+def test_few_rows_are_ranked(algorithm: str, one_in: int, rng: np.random.Generator) -> None:
+    """The window goes round before many rows are counted: a slot has another row by then, which is not ranked."""
+    stream = streams.make("uniform", rng, 1_500)
+    stream["c"] = np.where(np.arange(1_500) % one_in == 0, 1.0, 0.0)
+    query = rivals("few", {"a": "max", "b": "min"}, 3, where=(("c", 1.0, 1.0),))
+    both = Lockstep([query], Window("count", 20), 1, algorithm)  # all are exact over so few rows
+    for batch in streams.pieces(stream, [150] * 9):
+        both.push(batch)

@@ -69,7 +69,7 @@ class Course(NamedTuple):
     queue: Queue
     passed: np.ndarray  # by cell, int32: rows that have arrived in cells before it in every column, but for recent ones
     coming: np.ndarray  # by cell, int32: recent arrivals in it
-    recent: Ints  # slots of the recent arrivals
+    recent: Ints  # ordinals of the recent arrivals
     sums: np.ndarray  # by cell, int32: suffix counts
     now: Ints
     walk: Walk
@@ -148,10 +148,12 @@ def pass_by(g: Course, b: Blocks) -> None:
             for i in range(len(passed)):
                 passed[i] = np.int32(passed[i] + more[i])
     for i in range(g.now[RECENT]):
-        slot = g.recent[i]
-        cell = cell_of(g.lanes, g.codes[slot])
-        if g.now[HEAD] <= g.rows.seq[slot] <= g.now[END] and is_behind(g.lanes, cell):
-            b.bound[find(b, cell, slot)] += g.coming[cell - step]
+        # By ordinals and not by slots: where few rows are ranked, a slot may have another row by now.
+        if g.recent[i] >= g.now[HEAD]:
+            slot = g.recent[i] & (len(g.codes) - 1)
+            cell = cell_of(g.lanes, g.codes[slot])
+            if is_behind(g.lanes, cell):
+                b.bound[find(b, cell, slot)] += g.coming[cell - step]
     for cell in range(len(g.coming)):
         g.coming[cell] = 0
     g.now[RECENT] = 0

@@ -74,7 +74,7 @@ def arrive(g: Course, b: Blocks, c: Contenders, s: Contenders, code: int, cell: 
 def _expect(g: Course, b: Blocks, cell: int, slot: int) -> None:
     """Note an arrival that the cells behind its own are yet to be told of; when there are enough, tell of all."""
     g.coming[cell] += 1
-    g.recent[g.now[RECENT]] = slot
+    g.recent[g.now[RECENT]] = g.rows.seq[slot]
     g.now[RECENT] += 1
     if g.now[RECENT] == len(g.recent):
         pass_by(g, b)
