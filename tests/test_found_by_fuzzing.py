@@ -16,6 +16,8 @@ from oracle_scores import Score
 from refusal import refused
 
 import topwatch as tw
+from topwatch.edge.topics import Topics, checked_id
+from topwatch.skyline.messages import Leave
 
 TOP = tw.TopK(k=2, score=tw.linear(x=1.0), name="top")
 
@@ -146,3 +148,13 @@ def test_a_window_of_time_that_is_empty_when_it_is_saved() -> None:
     both.push({"id": np.array([1, 2]), "time": np.array([177.0, 180.0]), "a": np.array([2.0, 1.0])})
     both.advance(180.5)
     both.advance(182.0)
+
+
+def test_names_of_devices_that_are_no_text() -> None:
+    """As the command line hands on bytes that are not UTF-8."""
+    with refused(tw.QueryError, "id: expected 1 to 64 bytes of UTF-8"):
+        checked_id("\udcff")
+    with refused(tw.QueryError, "prefix: expected"):
+        Topics("\udcff")
+    with refused(tw.DataError, "id: expected 1 to 64 bytes of UTF-8"):
+        Leave("\udcff", 0)

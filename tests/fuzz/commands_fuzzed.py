@@ -79,7 +79,7 @@ COMMANDS: list[tuple[list[str], list[Any], list[tuple[str, Any]]]] = [
     (["generate"], ["W"], [("--rows", "N"), ("--dims", "N"), ("--seed", "N"), ("--out", "O"), ("--force", "")]),
     (["dataset"], ["W"], [("--from", ["none", ""]), ("--out", "P"), ("--set", "="), ("--rows-per-file", "N"), ("--force", ""),
                           ("--list", "")]),
-    (["bench"], [["nope", "", "--list"]], [("--scale", "W"), ("--only", "W"), ("--seed", "N"), ("--data", "P")]),
+    (["bench", "nope"], [], [("--scale", "W"), ("--only", "W"), ("--seed", "N"), ("--data", "P")]),
     (["edge", "coordinator"], [], [("--prefer", "="), ("--method", "W"), ("--share", "N"), ("--window", "N"), ("--epsilon", "N"),
                                    ("--delta", "N"), ("--seed", "N"), ("--every", "N"), ("--patience", "N"), ("--ticks", ["1", "0", "x"]),
                                    ("--state", "P"), *BROKER]),

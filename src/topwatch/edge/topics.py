@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 
 from topwatch.errors import DataError, QueryError
-from topwatch.skyline.messages import LONGEST_ID, VERSION
+from topwatch.skyline.messages import LONGEST_ID, VERSION, id_size
 
 _TICK = struct.Struct("!BII")
 
@@ -26,7 +26,8 @@ class Topics:
     prefix: str = "topwatch"
 
     def __post_init__(self) -> None:
-        if not self.prefix or set("#+\0") & set(self.prefix) or self.prefix[0] in "/$" or self.prefix[-1] == "/":
+        odd = set("#+\0") & set(self.prefix) or not id_size(self.prefix)
+        if odd or self.prefix[0] in "/$" or self.prefix[-1] == "/":
             raise QueryError(f"prefix: expected the beginning of a topic without '#' and '+', got {self.prefix!r}")
 
     def up(self, id: str) -> str:
@@ -59,8 +60,8 @@ class Topics:
 
 def checked_id(id: str) -> str:
     """Return the id of a device, or refuse it: it is a part of topics."""
-    if not id or len(id.encode()) > LONGEST_ID or set("/#+\0") & set(id):
-        raise QueryError(f"id: expected 1 to {LONGEST_ID} bytes without '/', '#' and '+', got {id!r}")
+    if not 0 < id_size(id) <= LONGEST_ID or set("/#+\0") & set(id):
+        raise QueryError(f"id: expected 1 to {LONGEST_ID} bytes of UTF-8 without '/', '#' and '+', got {id!r}")
     return id
 
 

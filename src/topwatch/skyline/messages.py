@@ -26,6 +26,14 @@ Values: TypeAlias = tuple[float, ...]
 _HEADER = struct.Struct("!BBIIB")
 
 
+def id_size(id: str) -> int:
+    """Return how many bytes an id has, 0 where it cannot be written in UTF-8."""
+    try:
+        return len(id.encode())
+    except UnicodeEncodeError:
+        return 0
+
+
 @dataclass(frozen=True)
 class _Message:
     id: str
@@ -34,8 +42,8 @@ class _Message:
     number: ClassVar[int]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.id, str) or not 0 < len(self.id.encode()) <= LONGEST_ID:
-            raise DataError(f"id: expected 1 to {LONGEST_ID} bytes, got {self.id!r}")
+        if not isinstance(self.id, str) or not 0 < id_size(self.id) <= LONGEST_ID:
+            raise DataError(f"id: expected 1 to {LONGEST_ID} bytes of UTF-8, got {self.id!r}")
         for name in ("tick", "run"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_TICKS:
