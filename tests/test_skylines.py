@@ -79,7 +79,7 @@ def test_inputs_are_not_modified(rng: np.random.Generator) -> None:
         (lambda: tw.Skyline({"x": "low"}), r"Skyline: prefer\['x'\]: expected 'min' or 'max', got 'low'"),
         (lambda: tw.FrequentSkyline(PREFER, 0, 5), "FrequentSkyline: share: .* above 0 and at most 1, got 0"),
         (lambda: tw.FrequentSkyline(PREFER, 1.5, 5), "FrequentSkyline: share: .* above 0 and at most 1, got 1.5"),
-        (lambda: tw.FrequentSkyline(PREFER, 0.5, 0), "FrequentSkyline: snapshots: .* at least 1, got 0"),
+        (lambda: tw.FrequentSkyline(PREFER, 0.5, 0), "FrequentSkyline: snapshots: .* from 1 to 2,147,483,647, got 0"),
         (
             lambda: tw.Monitor(tw.FrequentSkyline(PREFER, 0.5, 5), tw.latest(), algorithm="sampling", seed=-1),
             "seed: expected a whole number of at least 0, got -1",

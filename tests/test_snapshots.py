@@ -143,7 +143,7 @@ def written(array: np.ndarray, place: Any, value: Any) -> np.ndarray:
 ARRAYS: list[tuple[str, str, Callable[[np.ndarray], np.ndarray], str]] = [
     ("reserve-rows", "columns", lambda a: a[:2], "shape"),
     ("reserve-rows", "columns", lambda a: a[:, 1:], "ids"),
-    ("reserve-rows", "columns", lambda a: a.astype(np.int64), "float64"),
+    ("reserve-rows", "columns", lambda a: np.zeros(a.shape, np.int64), "float64"),
     ("reserve-rows", "ids", lambda a: a[1:], "ids"),
     ("reserve-rows", "ids", lambda a: a.astype(np.uint64), "int64"),
     ("reserve-rows", "times", lambda a: swapped(a, 0, 5), "rise"),

@@ -173,7 +173,8 @@ class FilterMethod(Records):
 
     def _filters(self, fresh: np.ndarray) -> filters.Filters:
         moving = self.speed[self.alive & (self.told >= 0)]
-        mean = moving.mean(axis=0) if moving.size else np.zeros(self.settings.columns)
+        # Each is divided before they are added: a sum of large speeds would be infinite, and so would be all filters.
+        mean = (moving / max(1, len(moving))).sum(axis=0)
         root = np.sqrt(np.maximum(self.speed, np.where(mean > 0.0, _SLOWEST * mean, 1.0)))
         log = np.array(self._log).reshape(-1, self.settings.columns)
         d, up, down = self.settings.columns, self.settings.up, self.settings.down

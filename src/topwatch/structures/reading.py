@@ -93,7 +93,7 @@ class Reading:
             low, high = self.bounds[:, np.maximum(source, 0)]
             inside &= (value >= low) & (value <= high)
             width = high - low
-            value = (value - low) / np.where(width > 0, width, 1.0)
+            value = (np.where(inside, value, low) - low) / np.where(width > 0, width, 1.0)
         outside = (source >= 0) & ~inside
         source[outside] = NOBODY
         if count:
