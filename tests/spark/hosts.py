@@ -27,7 +27,7 @@ HOME = Path(pyspark.__file__).parent
 PROGRAMS = ("unshare", "nsenter", "setpriv")
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 PYTHON = "pyspark.daemon"
-STARTUP = 60.0  # seconds in which a server of Spark has to be there
+STARTUP = 180.0  # seconds in which a server of Spark has to be there, also on a machine that is busy
 
 _APART = ("--mount", "--ipc", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--propagation=private")
 _SPACES = {"mount": "mnt", "ipc": "ipc", "pid": "pid_for_children"}  # by option of nsenter, files of unshare's process
