@@ -87,14 +87,14 @@ kills: setup
 	$(BIN)/python tests/spark/kills.py --kills 20
 
 # Random cases against the oracle, and input that is changed at random: see CONTRIBUTING.md. What fails is made small
-# and saved in fuzz-failures/. BOUNDSCHECK=1: kernels that check their indices, compiled into a cache of their own.
+# and saved in fuzz-failures/. BOUNDSCHECK=1: kernels that check their indices.
 MINUTES ?= 30
 SEED ?=
 TARGETS ?=
 BOUNDSCHECK ?=
 
 fuzz: setup
-	PYTHONPATH=tests $(if $(BOUNDSCHECK),NUMBA_BOUNDSCHECK=1 TOPWATCH_CACHE_DIR=$(CURDIR)/.fuzz-cache) $(BIN)/python -m fuzz \
+	PYTHONPATH=tests $(if $(BOUNDSCHECK),NUMBA_BOUNDSCHECK=1) $(BIN)/python -m fuzz \
 		--minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
 
 # Runs on several hosts, each a set of namespaces of this machine; kills, loses and slows down. Takes half an hour, as root.
@@ -106,5 +106,5 @@ cache-stress: setup
 	$(BIN)/python tests/cache_stress.py --rounds 50
 
 clean:
-	rm -rf .fuzz-cache fuzz-failures $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/demo
+	rm -rf fuzz-failures $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
