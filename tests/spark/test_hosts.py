@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from spark.host_bench import AFTER, EQUAL, REFUSED, TESTS, Bench, Outcome, bench
 from spark.host_trials import BOTH, LOST, MIDDLE, kill_executor
 from spark.hosts import Host, wait_for, why_not
+
+
+def gone(pids: Sequence[int]) -> None:
+    """Wait until processes have ended, and nobody has to be told any more."""
+    wait_for(lambda: not [pid for pid in pids if Path(f"/proc/{pid}").exists()], f"the end of {pids}", seconds=20.0)
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +26,7 @@ def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield made
         pids = [process.pid for host in made.cluster.workers for process in host.processes()]
     assert pids
-    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()], "nothing outlives its host"
+    gone(pids)
 
 
 @pytest.fixture
@@ -54,7 +59,7 @@ def test_nothing_outlives_a_host(host: Host) -> None:
     pids = [process.pid for process in host.processes()]
     host.stop()
     assert started.wait(20) != 0
-    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    gone(pids)
 
 
 def test_hosts_end_with_the_tests(tmp_path: Path) -> None:
@@ -75,10 +80,10 @@ time.sleep(1000)
     program = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     with program:
         assert program.stdout is not None
-        pids = program.stdout.readline().split()
+        pids = [int(pid) for pid in program.stdout.readline().split()]
         program.kill()  # as when memory is short: nobody has time to clean up
     assert len(pids) >= 3
-    wait_for(lambda: not [pid for pid in pids if Path(f"/proc/{pid}").exists()], "the end of the host")
+    gone(pids)
 
 
 @pytest.mark.slow
