@@ -16,6 +16,8 @@ from typing import Any
 
 SIDES = ("before", "after")  # the operator: in the stage that packs rows, and in that which keeps windows
 HELD = "held"  # the file that names the task
+SLOW = "Python worker failed to connect back"  # Spark gives Python 10 s to start, which can be short on a busy machine
+TRIES = 3  # after that error
 LIMIT = 300.0  # seconds for which a task is held at most
 
 
@@ -85,6 +87,7 @@ def task_of(mark: str) -> dict[str, Any]:
 
 def watch(spark: Any, run: dict[str, Any]) -> str:
     """Watch one stream to its end; return what went wrong, or nothing."""
+    from pyspark.errors import StreamingQueryException
     from spark.host_streams import FILES, STREAMS
 
     import topwatch as tw
@@ -102,10 +105,16 @@ def watch(spark: Any, run: dict[str, Any]) -> str:
         **stream.settings,
     )
     writer = changes.where(after("at")).writeStream.format("parquet").option("path", f"{folder}/out")
-    query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
-    query.awaitTermination()
-    error = query.exception()
-    return "" if error is None else str(error)
+    writer = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
+    for _ in range(TRIES):
+        try:
+            writer.start().awaitTermination()
+            return ""
+        except StreamingQueryException as raised:
+            error = str(raised)
+        if SLOW not in error:
+            break
+    return error
 
 
 def main(file: str) -> None:

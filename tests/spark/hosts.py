@@ -27,7 +27,7 @@ HOME = Path(pyspark.__file__).parent
 PROGRAMS = ("unshare", "nsenter", "setpriv")
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 PYTHON = "pyspark.daemon"
-STARTUP = 180.0  # seconds in which a server of Spark has to be there, also on a machine that is busy
+STARTUP = 180.0  # seconds in which a server of Spark has to be there
 
 _APART = ("--mount", "--ipc", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--propagation=private")
 _SPACES = {"mount": "mnt", "ipc": "ipc", "pid": "pid_for_children"}  # by option of nsenter, files of unshare's process
@@ -87,6 +87,7 @@ class Host:
     def __init__(self, name: str, address: str, scratch: Path, shared: Sequence[Path]) -> None:
         self.name, self.address, self.folder = name, address, scratch / name
         self._started: list[subprocess.Popen[bytes]] = []
+        self._space: int | None = None
         stage = self.folder / "stage"
         stage.mkdir(parents=True)
         command = ["setpriv", "--pdeathsig", "KILL", "unshare", *_APART, "sh", "-c", _INIT, "sh", str(stage)]
@@ -101,7 +102,8 @@ class Host:
             )
         try:
             wait_for(lambda: "ready" in self.text("init"), f"host {name}", self._alive)
-            self._number = os.readlink(f"/proc/{self._init.pid}/ns/pid_for_children")
+            # Open until all is over: the number of a namespace that is gone is given to others.
+            self._space = os.open(f"/proc/{self._init.pid}/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
         except BaseException:
             self.stop()
             raise
@@ -137,11 +139,14 @@ class Host:
         assert done.wait(STARTUP) == 0, self.text("mount")
 
     def processes(self) -> list[Process]:
-        """Return the processes that run on this host."""
+        """Return the processes that run on this host; none once it has stopped."""
+        if self._space is None:
+            return []
+        number = f"pid:[{os.fstat(self._space).st_ino}]"
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # it ended while we looked
-                if os.readlink(entry / "ns/pid") != self._number:
+                if os.readlink(entry / "ns/pid") != number:
                     continue
                 state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
                 if state not in "ZX":
@@ -163,8 +168,10 @@ class Host:
         self._init.kill()
         for process in (self._init, *self._started):
             process.wait(STARTUP)
-        if hasattr(self, "_number"):
+        if self._space is not None:
             wait_for(lambda: not self.processes(), f"the end of host {self.name}")
+            os.close(self._space)
+            self._space = None
 
     def _alive(self) -> str | None:
         return None if self._init.poll() is None else self.text("init")
