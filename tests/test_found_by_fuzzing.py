@@ -16,6 +16,7 @@ from oracle_scores import Score
 from refusal import refused
 
 import topwatch as tw
+from topwatch.edge.connection import Broker
 from topwatch.edge.topics import Topics, checked_id
 from topwatch.skyline.messages import Leave
 
@@ -158,3 +159,16 @@ def test_names_of_devices_that_are_no_text() -> None:
         Topics("\udcff")
     with refused(tw.DataError, "id: expected 1 to 64 bytes of UTF-8"):
         Leave("\udcff", 0)
+
+
+def test_a_broker_without_a_name() -> None:
+    with refused(tw.QueryError, "host: expected the name or address of a broker"):
+        Broker(host="")
+
+
+@pytest.mark.parametrize("algorithm", ["cpm", "tma", "reserve"])
+def test_a_grid_over_values_that_are_nearly_nothing(algorithm: str) -> None:
+    queries = [Query(f"q{i}", "threshold", Score("linear", (("a", 3.0 + i),)), above=0.5) for i in range(30)]
+    both = Lockstep(queries, Window("latest"), 1, algorithm)
+    both.push({"id": np.arange(3), "time": np.zeros(3), "a": np.array([5e-324, 0.0, 1e-320])})
+    both.push({"id": np.arange(3), "time": np.zeros(3), "a": np.array([1.0, 5e-324, -1.0])})

@@ -46,6 +46,8 @@ class Broker:
     key: str | None = None
 
     def __post_init__(self) -> None:
+        if not self.host:
+            raise QueryError("host: expected the name or address of a broker, got ''")
         if not 0 < self.port < 65536:
             raise QueryError(f"port: expected 1 to 65535, got {self.port!r}")
         if self.password is not None and self.user is None:

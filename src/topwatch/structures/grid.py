@@ -22,6 +22,7 @@ from topwatch.kernels.walk import CHUNK, FIRST, LAST, Points, link
 PAPER_CELLS = 12**4
 ROWS_PER_CELL = 48  # the paper's best: a million rows in 12^4 cells
 SAMPLE = 20_000
+LEAST_SPAN = 1e-290  # of an axis: the inverse of a cell's width is a number
 
 
 def cells_per_axis(axes: int, rows: int, at_most: int = PAPER_CELLS) -> int:
@@ -169,7 +170,7 @@ class Grid:
         low, high = (float(x) for x in np.quantile(finite, (0.001, 0.999), method="nearest"))
         if high / 2 - low / 2 > 1e307:
             return -1e307, 1e307
-        if not high > low:
+        if not high - low > LEAST_SPAN:
             low, high = low - 0.5, low + 0.5
         if not high > low:  # a half is nothing beside so large a number
             low, high = float(np.nextafter(low, -np.inf)), float(np.nextafter(low, np.inf))
