@@ -18,7 +18,7 @@ SIDES = ("before", "after")  # the operator: in the stage that packs rows, and i
 HELD = "held"  # the file that names the task
 SLOW = "Python worker failed to connect back"  # Spark gives Python 10 s to start, which can be short on a busy machine
 TRIES = 3  # after that error
-LIMIT = 300.0  # seconds for which a task is held at most
+LIMIT = 1200.0  # seconds for which a task is held at most
 
 
 def gate(folder: str, side: str, holds: list[dict[str, Any]]) -> Callable[..., Any]:

@@ -96,9 +96,12 @@ def test_streams_on_several_hosts(hosts: Bench) -> None:
     hidden = hosts.run("ranking-by", "files", batches=1)
     hosts.cluster.workers[0].hide(hidden.segments)
     with hosts.drive([*files, *store, *disturbed, hidden]) as driver:
+        for run in (*files, *store):
+            driver.finish(run)
         for run in disturbed:
             kill_executor(hosts, run, driver.held(run))
             run.go()
+            driver.finish(run)
         driver.finish(hidden)
         assert driver.seen(LOST) >= len(disturbed)
     for run in (*files, *store, *disturbed):
