@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -136,6 +141,74 @@ def test_an_entry_in_the_place_of_another_is_not_taken_for_it(folder: Path) -> N
         path.write_bytes(data)
         assert run(folder, use).stdout == "2000 1000.0\n"
     assert {whole.read_bytes() == whole_data, halves.read_bytes() == halves_data} == {False}  # they were made again
+
+
+USE = "print(k.doubled(x)[-1], sum(k.doubled._cache_misses.values()))"
+
+
+def entry_and_lock(folder: Path) -> tuple[Path, Path]:
+    """Compile a kernel; return its entry and the name of its lock, neither of which is there any more."""
+    assert run(folder, USE).stdout == "2000 1\n"
+    (path,) = entries(folder)
+    assert not list(path.parent.glob("*.lock"))
+    kept = folder / "kept"
+    path.rename(kept)
+    return kept, path.with_name(path.name + cache.LOCK)
+
+
+@contextmanager
+def held(lock: Path) -> Iterator[None]:
+    """Hold a lock, as a process does that compiles."""
+    with open(lock, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def test_what_another_process_compiles_is_waited_for(folder: Path) -> None:
+    kept, lock = entry_and_lock(folder)
+    with held(lock), ThreadPoolExecutor(1) as aside:
+        waiting = aside.submit(run, folder, "print(0, flush=True)\n" + USE)
+        time.sleep(3.0)
+        assert not waiting.done()
+        kept.rename(str(lock).removesuffix(cache.LOCK))
+        assert waiting.result().stdout == "0\n2000 0\n", "loaded, and not compiled"
+
+
+def test_a_process_that_keeps_a_lock_for_ever_is_not_waited_for(folder: Path) -> None:
+    _, lock = entry_and_lock(folder)
+    with held(lock):
+        impatient = "from topwatch.kernels import compile_lock\ncompile_lock.LONGEST = 0.1\n"
+        assert run(folder, impatient + USE).stdout == "2000 1\n"
+    assert len(entries(folder)) == 1
+
+
+def test_a_process_that_was_killed_keeps_no_lock(folder: Path) -> None:
+    _, lock = entry_and_lock(folder)
+    kill = """
+from topwatch.kernels import cache
+cache._write_whole = lambda *_: os.kill(os.getpid(), 9)
+k.doubled(x)
+"""
+    with pytest.raises(AssertionError):
+        run(folder, kill)
+    assert lock.exists()
+    never = "from topwatch.kernels import compile_lock\ncompile_lock.LONGEST = float('inf')\n"
+    assert run(folder, never + USE).stdout == "2000 1\n"
+    assert not lock.exists()
+
+
+def test_what_cannot_be_compiled_keeps_no_lock(folder: Path) -> None:
+    code = """
+try:
+    k.doubled("text", 1)
+except TypeError:
+    pass
+try:
+    k.doubled(object())
+except Exception as error:
+    print(type(error).__name__, k.doubled._cache._locks)
+"""
+    assert run(folder, code).stdout == "TypingError {}\n"
 
 
 def test_a_source_that_has_changed_is_compiled_again(folder: Path) -> None:

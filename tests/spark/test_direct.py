@@ -22,7 +22,7 @@ def bytes_of(size: int) -> bytes:
 
 def test_parts_of_any_length_come_back(tmp_path):
     folder = Folder(str(tmp_path))
-    segment = folder.create(0, "p0")
+    segment = folder.create("p0")
     parts = [segment.add(pa.py_buffer(bytes_of(size)), size) for size in LENGTHS]
     table = pa.table({"x": np.arange(70_000), "name": ["é"] * 70_000})
     rows = segment.add_table(table)
@@ -35,7 +35,7 @@ def test_parts_of_any_length_come_back(tmp_path):
 
 def test_a_cut_or_changed_file_is_refused(tmp_path):
     folder = Folder(str(tmp_path))
-    segment = folder.create(0, "p0")
+    segment = folder.create("p0")
     part = segment.add(pa.py_buffer(bytes_of(10_000)))
     part = part._replace(segment=segment.close())
     path = tmp_path / part.segment
@@ -56,7 +56,7 @@ def test_a_cut_or_changed_file_is_refused(tmp_path):
 
 
 def test_what_the_disk_did_not_take_is_an_error_when_the_segment_is_closed(tmp_path, monkeypatch):
-    segment = Folder(str(tmp_path)).create(0, "p0")
+    segment = Folder(str(tmp_path)).create("p0")
     written, calls = os.write, []
 
     def write(file, view):
@@ -84,7 +84,7 @@ def test_a_file_system_without_it_is_used_as_it_is(tmp_path, monkeypatch):
 
     monkeypatch.setattr(direct.os, "open", refusing)
     folder = Folder(str(tmp_path))
-    segment = folder.create(0, "p0")
+    segment = folder.create("p0")
     part = segment.add(pa.py_buffer(bytes_of(5_000)))
     part = part._replace(segment=segment.close())
     assert folder.read(part).to_pybytes() == bytes_of(5_000)
@@ -101,7 +101,7 @@ def test_a_disk_that_refuses_the_first_page_is_used_through_the_cache(tmp_path, 
 
     monkeypatch.setattr(direct.os, "write", refusing)
     folder = Folder(str(tmp_path))
-    segment = folder.create(0, "p0")
+    segment = folder.create("p0")
     part = segment.add(pa.py_buffer(bytes_of(5_000)))
     part = part._replace(segment=segment.close())
     assert refused
@@ -110,7 +110,7 @@ def test_a_disk_that_refuses_the_first_page_is_used_through_the_cache(tmp_path, 
 
 def test_memory_is_used_again_only_when_nobody_looks_at_it(tmp_path):
     folder = Folder(str(tmp_path))
-    segment = folder.create(0, "p0")
+    segment = folder.create("p0")
     parts = [segment.add(pa.py_buffer(bytes_of(200_000 + i))) for i in range(3)]
     name = segment.close()
     parts = [part._replace(segment=name) for part in parts]

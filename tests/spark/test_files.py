@@ -68,7 +68,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 
 def test_segments_lie_there_as_they_do_here(elsewhere: Folder, tmp_path: Path) -> None:
     def written() -> list[segments.Part]:
-        segment = elsewhere.create(5, "p00000")
+        segment = elsewhere.create("0000005-p00000")
         parts = [segment.add_table(pa.table({"x": list(range(n))})) for n in (0, 10, 1000)]
         name = segment.close()
         return [part._replace(segment=name) for part in parts]

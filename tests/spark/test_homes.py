@@ -46,7 +46,7 @@ class Version:
         """Make a version that has more parts, and no more rows than needed; commit it, or leave it an attempt."""
         made = Manifest.from_bytes(self.manifest.to_bytes())
         known, gone = made.names(), made.before
-        made.begin(made.stamp + 1000)
+        made.begin(True)
         made.log.append(Turn(list(parts), None))
         self.home.drop(made.trim(rows, 0))
         made.renew()
@@ -62,6 +62,11 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(str(tmp_path))
 
 
+def at(number: int) -> Manifest:
+    """Return a version of a state, for what is kept with it."""
+    return Manifest(state="5tate", number=number)
+
+
 def kept(folder: Folder, end: str = ".seg") -> set[str]:
     return {path.name for path in Path(folder.uri).iterdir() if path.name.endswith(end)}
 
@@ -74,13 +79,13 @@ def home(request: pytest.FixtureRequest, folder: Folder) -> Home:
 @pytest.mark.parametrize("size", [0, 1, homes.PIECE, homes.PIECE + 1])
 def test_what_is_put_is_got(home: Home, size: int) -> None:
     data = os.urandom(size)
-    part = home.put(7, pa.py_buffer(data), 3)
+    part = home.put(at(7), pa.py_buffer(data), 3)
     assert (part.size, part.rows) == (size, 3)
     assert home.get(part).to_pybytes() == data
 
 
 def test_what_is_not_what_the_state_says_is_an_error(home: Home) -> None:
-    part = home.put(7, ROWS)
+    part = home.put(at(7), ROWS)
     for wrong in (part._replace(check=part.check ^ 1), part._replace(size=part.size + 1)):
         with pytest.raises(tw.DataError, match=f"{part.segment}.*(damaged|missing)"):
             home.get(wrong)
@@ -90,7 +95,7 @@ def test_what_is_not_what_the_state_says_is_an_error(home: Home) -> None:
 
 def test_what_left_the_window_goes_once_no_version_with_it_can_come_back(home: Home) -> None:
     state = Version(home)
-    parts = [home.put(number, pa.py_buffer(b"rows %d" % number), 1) for number in range(6)]
+    parts = [home.put(at(number), pa.py_buffer(b"rows %d" % number), 1) for number in range(6)]
     for number, part in enumerate(parts):
         state.next(part, rows=1)
         assert home.get(part).to_pybytes() == b"rows %d" % number
@@ -105,32 +110,32 @@ def test_what_left_the_window_goes_once_no_version_with_it_can_come_back(home: H
 
 def test_the_last_bucket_that_needs_a_segment_removes_it(folder: Folder) -> None:
     one, other = (Version(FolderHome(folder, bucket, every=1)) for bucket in (0, 1))
-    shared = FolderHome(folder, 9).put(0, ROWS, 1)
+    shared = FolderHome(folder, 9).put(at(0), ROWS, 1)
     one.next(shared)
     other.next(shared)
     for number in range(5):
-        one.next(one.home.put(number, pa.py_buffer(b"one %d" % number), 1), rows=1)
+        one.next(one.home.put(at(number), pa.py_buffer(b"one %d" % number), 1), rows=1)
         assert shared.segment in kept(folder)
     for number in range(RETAIN + 2):
         assert shared.segment in kept(folder)
-        other.next(other.home.put(number, pa.py_buffer(b"other %d" % number), 1), rows=1)
+        other.next(other.home.put(at(number), pa.py_buffer(b"other %d" % number), 1), rows=1)
     assert shared.segment not in kept(folder)
 
 
 def test_an_attempt_that_was_given_up_takes_nothing_from_the_one_that_counts(folder: Folder) -> None:
     """Spark may try a task again while the first attempt still runs, and either version may be the one it keeps."""
     state = Version(FolderHome(folder, 5, every=1))
-    first = state.home.put(0, ROWS, 1)
+    first = state.home.put(at(0), ROWS, 1)
     state.next(first)
-    lost = state.home.put(1, pa.py_buffer(b"lost"), 1)
-    counts = state.home.put(1, pa.py_buffer(b"counts"), 1)
+    lost = state.home.put(at(1), pa.py_buffer(b"lost"), 1)
+    counts = state.home.put(at(1), pa.py_buffer(b"counts"), 1)
     state.next(lost, rows=1, attempt=True)
     state.next(counts, rows=1)
     late = Version(state.home)
     late.manifest = Manifest.from_bytes(state.manifest.to_bytes())
     late.next(attempt=True)  # an attempt that ends long after it was given up
     for number in range(5):
-        state.next(state.home.put(2 + number, pa.py_buffer(b"%d" % number), 1))
+        state.next(state.home.put(at(2 + number), pa.py_buffer(b"%d" % number), 1))
         assert {counts.segment} <= kept(folder)
     assert len(kept(folder, ".json")) <= 2, "metadata files of what was given up are gone"
 
@@ -138,19 +143,19 @@ def test_an_attempt_that_was_given_up_takes_nothing_from_the_one_that_counts(fol
 def test_two_states_in_one_folder_leave_each_other_what_they_need(folder: Folder) -> None:
     """Two watched streams that are equal to the letter, or two queries."""
     one, other = (Version(FolderHome(folder, 0, every=1)) for _ in range(2))
-    same = one.home.put(0, ROWS, 1)
-    assert other.home.put(0, ROWS, 1) == same, "equal bytes of one micro-batch are one file"
+    same = one.home.put(at(0), ROWS, 1)
+    assert other.home.put(at(0), ROWS, 1) == same, "equal bytes of one micro-batch are one file"
     one.next(same)
     other.next(same)
     for number in range(8):
-        one.next(one.home.put(1 + number, pa.py_buffer(b"%d" % number), 1), rows=1)
+        one.next(one.home.put(at(1 + number), pa.py_buffer(b"%d" % number), 1), rows=1)
     assert same.segment in kept(folder)
     assert other.home.get(same).to_pybytes() == ROWS.to_pybytes()
 
 
 def test_what_nobody_has_named_goes_after_a_day(folder: Folder) -> None:
     state = Version(FolderHome(folder, 5, every=1))
-    orphan, needed = (state.home.put(0, pa.py_buffer(data), 1) for data in (b"orphan", b"needed"))
+    orphan, needed = (state.home.put(at(0), pa.py_buffer(data), 1) for data in (b"orphan", b"needed"))
     scratch = Path(folder.uri) / ".0000000000000-p00000.0011223344556677"
     scratch.write_bytes(b"of a writer that was killed")
     state.next(needed)
@@ -166,10 +171,10 @@ def test_what_nobody_has_named_goes_after_a_day(folder: Folder) -> None:
 def test_a_metadata_file_that_cannot_be_read_stops_the_cleaning(folder: Folder) -> None:
     state = Version(FolderHome(folder, 5, every=1))
     (Path(folder.uri) / "needs-other.json").write_text('{"names": ["0000')
-    first = state.home.put(0, ROWS, 1)
+    first = state.home.put(at(0), ROWS, 1)
     state.next(first)
     for number in range(6):
-        state.next(state.home.put(1 + number, pa.py_buffer(b"%d" % number), 1), rows=1)
+        state.next(state.home.put(at(1 + number), pa.py_buffer(b"%d" % number), 1), rows=1)
     assert first.segment in kept(folder)
 
 
@@ -185,10 +190,3 @@ def test_nothing_is_named_that_this_host_cannot_see(folder: Folder) -> None:
     with pytest.raises(tw.DataError, match="has 5 bytes of at least 74"):
         state.next(part)
     assert kept(folder, ".json") == set()
-
-
-def test_rows_of_a_micro_batch_are_taken_in_once(home: Home) -> None:
-    state = Version(home)
-    made = state.next(home.put(0, ROWS, 1))
-    with pytest.raises(tw.DataError, match=f"has the rows of micro-batch {made.stamp}"):
-        made.begin(made.stamp)

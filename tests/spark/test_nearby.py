@@ -39,7 +39,7 @@ def look(folder: Folder, part: Part) -> pa.Table:
 
 
 def write(folder: Folder, batch: int, tables: list[pa.Table]) -> tuple[Segment, list[Part]]:
-    segment = folder.create(batch, "p00000")
+    segment = folder.create(f"{batch:07d}-p00000")
     parts = [segment.add_table(table) for table in tables]
     name = segment.close()
     return segment, [part._replace(segment=name) for part in parts]
@@ -103,7 +103,7 @@ def test_without_shared_memory_segments_go_to_the_disk_alone(tmp_path, monkeypat
 def test_a_segment_that_is_never_closed_gives_its_sheet_back(tmp_path):
     folder = Folder(str(tmp_path / "segments"))
     for batch in range(5):
-        segment = folder.create(batch, "p00000")
+        segment = folder.create(f"{batch:07d}-p00000")
         assert segment._sheet is not None
         segment.add_table(rows(batch))
         del segment

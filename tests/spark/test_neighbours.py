@@ -49,9 +49,9 @@ def keeper_in(folder: Path, **more: Any) -> Keeper:
 
 
 def lines(folder: Path, batch: int, score: float) -> list[dict[str, Any]]:
-    segment = Folder(str(folder)).create(batch, "p00000")
+    segment = Folder(str(folder)).create(f"{batch:07d}-p00000")
     part = segment.add_table(pa.table({"id": [batch], "x": [score]}))
-    where = {"bucket": 0, "kind": ROWS, "stamp": batch, "part": 0, "piece": 0, "data": None}
+    where = {"bucket": 0, "kind": ROWS, "part": 0, "piece": 0, "data": None}
     return [{**where, **part._asdict(), "segment": segment.close()}]
 
 

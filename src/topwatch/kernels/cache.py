@@ -42,8 +42,11 @@ from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
+from topwatch.kernels import compile_lock
+
 MAGIC = b"topwatch kernel 1\n"
 ENDING = ".kernel"
+LOCK = ".lock"
 FOLDERS = ("kernels", "structures", "algorithms")  # whose sources kernels are made of
 # Variables of Numba's that do not change the code it makes.
 HARMLESS = ("NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_DISABLE_JIT")
@@ -69,6 +72,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         self._name = f"{function.__module__}.{function.__qualname__}"
         self._source = _digest_of_file(inspect.getfile(function))
         self._enabled = True
+        self._locks: dict[str, int] = {}  # of entries that this process is compiling
 
     @property
     def cache_path(self) -> str:
@@ -89,12 +93,23 @@ class KernelCache(_Cache):  # type: ignore[misc]
             path.unlink(missing_ok=True)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled function for a signature, or None."""
+        """Return the compiled function for a signature, or None: then it is for this process to compile it."""
         target_context.refresh()
         if not self._enabled:
             return None
         key = self._key(sig, target_context.codegen())
         path = self._path(key)
+        found = self._load(key, path, sig, target_context)
+        if found is None and path not in self._locks:  # it is there where a function calls itself
+            lock = compile_lock.acquire(path + LOCK, path)
+            if lock is not None:
+                self._locks[path] = lock
+            found = self._load(key, path, sig, target_context)  # another process may have compiled it meanwhile
+            if found is not None:
+                self.release(path)
+        return found
+
+    def _load(self, key: tuple[str, ...], path: str, sig: Any, target_context: Any) -> Any:
         try:
             with open(path, "rb") as file:
                 data = file.read()
@@ -114,11 +129,23 @@ class KernelCache(_Cache):  # type: ignore[misc]
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled function. What cannot be written is compiled again by the next process."""
         if not self._enabled or data.library.has_dynamic_globals or any(not part.can_cache for part in data.lifted):
+            self.release()
             return
         key = self._key(sig, data.codegen)
-        payload = dumps((key, sig, data._reduce()))
-        with suppress(OSError):
-            _write_whole(self._path(key), MAGIC + hashlib.sha256(payload).digest() + payload)
+        path = self._path(key)
+        try:
+            payload = dumps((key, sig, data._reduce()))
+            with suppress(OSError):
+                _write_whole(path, MAGIC + hashlib.sha256(payload).digest() + payload)
+        finally:
+            self.release(path)
+
+    def release(self, path: str | None = None) -> None:
+        """Let others compile an entry, or all entries of this function: it is compiled, or cannot be."""
+        for held in [path] if path is not None else list(self._locks):
+            lock = self._locks.pop(held, None)
+            if lock is not None:
+                compile_lock.release(lock, held + LOCK)
 
     def _key(self, sig: Any, codegen: Any) -> tuple[str, ...]:
         return (self._name, self._source, str(sig), *map(str, codegen.magic_tuple()))

@@ -68,7 +68,7 @@ def _compile(function: F, **more: bool) -> F:
     return cast(F, compiled)
 
 
-class _Notice(event.Listener):  # type: ignore[misc]
+class _Compiling(event.Listener):  # type: ignore[misc]
     """Says once per process that kernels are being compiled: the first use takes a while, later ones do not."""
 
     def __init__(self) -> None:
@@ -83,11 +83,15 @@ class _Notice(event.Listener):  # type: ignore[misc]
             )
 
     def on_end(self, occurred: Any) -> None:
-        pass
+        function = occurred.data.get("dispatcher")
+        cache = getattr(function, "_cache", None)
+        # Numba's own word for it, is_failed, says the opposite.
+        if isinstance(cache, KernelCache) and tuple(occurred.data["args"]) not in function.overloads:
+            cache.release()  # it cannot be compiled: others need not wait for it
 
 
 if COMPILED:
-    event.register("numba:compile", _Notice())
+    event.register("numba:compile", _Compiling())
 
     @intrinsic
     def _memmove(typing: Any, array: Any, to: Any, start: Any, count: Any) -> Any:

@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topwatch.errors import DataError
 from topwatch.spark.manifest import CENSUS, check_partitions
 from topwatch.spark.ordering import in_order, squeeze
 from topwatch.spark.segments import Folder, Segment, pack
@@ -26,16 +25,14 @@ KEPT_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"  # as man
 PIECE = 1 << 15  # rows of a piece, for each bucket
 MOST = 1 << 20
 ROWS, BAD, KEPT, COUNT = 0, 1, 2, 3  # what a reference points to: rows, refused ones, what pruning has left, nothing
-STAMP = "_stamp"  # the last column that comes: when the micro-batch was planned, the same for all its rows
 SCHEMA = (
-    "bucket int, kind int, stamp bigint, part int, piece int,"
+    "bucket int, kind int, part int, piece int,"
     " segment string, data binary, start bigint, size bigint, rows bigint, check bigint"
 )
 _FIELDS = pa.schema(
     [
         ("bucket", pa.int32()),
         ("kind", pa.int32()),
-        ("stamp", pa.int64()),
         ("part", pa.int32()),
         ("piece", pa.int32()),
         ("segment", pa.string()),
@@ -65,15 +62,14 @@ class Bulk:
         if self._spec.by and kept is not None:  # said before anything is done; the state has the last word
             check_partitions(int(kept), len(self._spec.buckets))
         folder = Folder(self._spec.segments) if self._spec.segments is not None else None
-        writer = _Writer(self._spec, folder, task.partitionId())
+        writer = _Writer(self._spec, folder, task.stageId(), task.partitionId())
         pruner = None
         if self._spec.pruned:
             from topwatch.spark.pruning import Pruner
 
             pruner = Pruner(self._spec)
         for piece in _pieces(batches, min(MOST, PIECE * max(2, len(self._spec.buckets)))):
-            writer.at(piece.column(piece.num_columns - 1))
-            table = piece.select(range(piece.num_columns - 1)).rename_columns(self._spec.carried)
+            table = piece.rename_columns(self._spec.carried)
             good, bad = split(table, self._spec)
             if good.num_rows and pruner is not None:
                 pruner.take(in_order(good, self._spec))
@@ -91,22 +87,13 @@ class Bulk:
 class _Writer:
     """Writes pieces into one segment, or into the lines where there is no folder, and keeps the lines."""
 
-    def __init__(self, spec: Spec, folder: Folder | None, part: int) -> None:
+    def __init__(self, spec: Spec, folder: Folder | None, stage: int, part: int) -> None:
         self._spec = spec
         self._folder = folder
+        self._stage = stage
         self._part = part
-        self._stamp: int | None = None
         self._segment: Segment | None = None
         self.lines: list[dict[str, Any]] = []
-
-    def at(self, stamps: pa.ChunkedArray) -> None:
-        """Take the timestamp of the micro-batch, which all rows have."""
-        ends = {stamps[0].as_py(), stamps[-1].as_py()} | ({self._stamp} if self._stamp is not None else set())
-        if len(ends) != 1:
-            raise DataError(
-                f"stream: a task has rows of several moments, {sorted(ends)}; only micro-batches are served"
-            )
-        (self._stamp,) = ends
 
     def rows(self, table: pa.Table) -> None:
         """Write rows, those of each bucket apart."""
@@ -127,8 +114,8 @@ class _Writer:
             self.carry(ROWS, table, table.num_rows, bucket)
             return
         if self._segment is None:
-            assert self._stamp is not None
-            self._segment = self._folder.create(self._stamp, f"p{self._part:05d}")
+            # A task that is run again has the same stage: it writes the same bytes under the same name.
+            self._segment = self._folder.create(f"{self._spec.run}-{self._stage:07d}-p{self._part:05d}")
         self._line(self._spec.buckets[bucket], ROWS, **self._segment.add_table(table)._asdict())
 
     def carry(self, kind: int, table: pa.Table | None, rows: int, bucket: int = 0) -> None:
@@ -148,7 +135,7 @@ class _Writer:
         return bool(self.lines)
 
     def _line(self, bucket: int, kind: int, **what: Any) -> None:
-        where = {"bucket": bucket, "kind": kind, "stamp": self._stamp, "part": self._part, "piece": len(self.lines)}
+        where = {"bucket": bucket, "kind": kind, "part": self._part, "piece": len(self.lines)}
         nothing = {"segment": None, "data": None, "start": 0, "size": 0, "rows": 0, "check": 0}
         self.lines.append({**where, **nothing, **what})
 

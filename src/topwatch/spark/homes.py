@@ -30,8 +30,8 @@ class Home(Protocol):
 
     parallel: bool  # whether many can be read at once
 
-    def put(self, stamp: int, data: pa.Buffer, rows: int = 0) -> Part:
-        """Keep bytes; return where they are."""
+    def put(self, manifest: Manifest, data: pa.Buffer, rows: int = 0) -> Part:
+        """Keep bytes for a version that is being made; return where they are."""
 
     def near(self, part: Part) -> Any:
         """Return bytes that were kept a moment ago, if they are at hand; else None."""
@@ -82,9 +82,9 @@ class FolderHome:
         self._bucket = bucket
         self._every = every
 
-    def put(self, stamp: int, data: pa.Buffer, rows: int = 0) -> Part:
-        """Keep bytes; return where they are."""
-        segment = self._folder.create(max(stamp, 0), f"b{self._bucket}")
+    def put(self, manifest: Manifest, data: pa.Buffer, rows: int = 0) -> Part:
+        """Keep bytes for a version that is being made; return where they are."""
+        segment = self._folder.create(f"{manifest.state}-{manifest.number:010d}-b{self._bucket}")
         part = segment.add(data, rows)
         return part._replace(segment=segment.close())
 
@@ -168,9 +168,9 @@ class StoreHome:
     def __init__(self, pieces: Any) -> None:
         self._pieces = pieces  # a map state: (name, piece number) to bytes
 
-    def put(self, stamp: int, data: pa.Buffer, rows: int = 0) -> Part:
-        """Keep bytes; return where they are."""
-        name = f"{max(stamp, 0):013d}-{os.urandom(16).hex()}"
+    def put(self, manifest: Manifest, data: pa.Buffer, rows: int = 0) -> Part:
+        """Keep bytes for a version that is being made; return where they are."""
+        name = f"{manifest.number:010d}-{os.urandom(16).hex()}"
         for number, start in enumerate(range(0, max(data.size, 1), PIECE)):
             self._pieces.updateValue((name, number), (data.slice(start, min(PIECE, data.size - start)).to_pybytes(),))
         return Part(name, 0, data.size, rows, checksum(data))

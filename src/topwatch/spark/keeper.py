@@ -60,14 +60,6 @@ class Task:
     kept: bytes | None = None  # pruned streams: what is kept lies in the store itself
     shown: Hints = UNSAID
 
-    @property
-    def stamp(self) -> int | None:
-        """The timestamp of the micro-batch; None where nothing came but the watermark."""
-        stamps = {int(line["stamp"]) for line in self.references}
-        if len(stamps) > 1:
-            raise DataError(f"state: rows of several micro-batches came at once: {sorted(stamps)}")
-        return stamps.pop() if stamps else None
-
 
 @dataclass
 class Done:
@@ -102,7 +94,7 @@ class Keeper:
     def advance(self, task: Task) -> Done:
         """Take a micro-batch."""
         manifest = self.manifest(task)
-        manifest.begin(task.stamp)
+        manifest.begin(bool(task.references))
         known = manifest.names()
         lines = sorted(task.references, key=lambda line: (line["part"], line["piece"]))
         refused = [line for line in lines if line["kind"] == BAD]
@@ -112,7 +104,7 @@ class Keeper:
         manifest.refused += sum(int(line["rows"]) for line in refused)
         if self._spec.quarantine is not None:
             bad = [unpack(line["data"]) for line in refused]
-            write_refused(self._spec.quarantine, manifest.stamp, self._bucket, [*bad, late], task.shown.batch)
+            write_refused(self._spec, manifest.number, self._bucket, [*bad, late], task.shown.batch)
         gone = manifest.before
         manifest.renew()
         released = self._home.release(manifest, self._spec.retain)
@@ -163,16 +155,22 @@ class Keeper:
         parts = []
         for line in lines:
             if line["segment"] is None:
-                parts.append(self._home.put(manifest.stamp, pa.py_buffer(line["data"]), int(line["rows"])))
+                parts.append(self._home.put(manifest, pa.py_buffer(line["data"]), int(line["rows"])))
             else:
                 parts.append(_part(line))
+        twice = manifest.names().intersection(part.segment for part in parts)
+        if twice:
+            raise DataError(
+                f"state: it has the rows of {min(twice)} already; the checkpoint's state is not that of the micro-batch"
+                " before. Go back to a good copy, or start with a new checkpoint"
+            )
         found, late = bucket.take(self._read(parts, recent=True), task.watermark, self._before(manifest.log))
         manifest.log.append(Turn(parts, task.watermark))
         enough, few = self._spec.replayable, len(manifest.log) <= MANY
         if enough and few and manifest.rows >= enough:
             self._home.drop(manifest.trim(enough, bucket.rows))
         elif not few or (not enough and manifest.rows > max(LEAST_REPLAY, REPLAY * bucket.live())):
-            base = self._home.put(manifest.stamp, pa.py_buffer(bucket.save(self._before(manifest.log))))
+            base = self._home.put(manifest, pa.py_buffer(bucket.save(self._before(manifest.log))))
             self._home.drop(manifest.rebase(base))
         return found, late, bucket
 

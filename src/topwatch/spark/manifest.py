@@ -52,8 +52,6 @@ class Manifest:
         New with every version: a warm bucket is used only when it has the token that the store has.
     number : int
         How many micro-batches have been taken in.
-    stamp : int
-        The timestamp of the last of them, in milliseconds, as Spark's offset log has it; -1: none.
     note, before : str
         The metadata file that says which segments this version needs, and that of the version before.
     base : Part or None
@@ -73,7 +71,6 @@ class Manifest:
     state: str = ""
     token: str = ""
     number: int = 0
-    stamp: int = -1
     note: str = ""
     before: str = ""
     base: Part | None = None
@@ -98,20 +95,13 @@ class Manifest:
         """Return the segments that this version names."""
         return {part.segment for part in self.parts()}
 
-    def begin(self, stamp: int | None) -> None:
-        """Begin the version after a micro-batch; None where no rows came with a timestamp."""
-        if stamp is None:
-            return
-        if stamp == self.stamp:
-            raise DataError(
-                f"state: it has the rows of micro-batch {stamp} (its timestamp) already; the checkpoint's state is not"
-                " that of the micro-batch before. Go back to a good copy, or start with a new checkpoint"
-            )
-        self.number, self.stamp = self.number + 1, stamp
+    def begin(self, came: bool) -> None:
+        """Begin the version after a micro-batch, which may have had no rows for this bucket."""
+        self.state = self.state or uuid.uuid4().hex
+        self.number += came
 
     def renew(self) -> None:
         """Become a new version."""
-        self.state = self.state or uuid.uuid4().hex
         self.token = uuid.uuid4().hex
         self.before, self.note = self.note, f"needs-{self.state}-{self.number:010d}-{self.token}.json"
 

@@ -1,10 +1,10 @@
 """Segments: immutable files that rows travel in. Written once, synced, checksummed, named by nobody until then.
 
 A segment is a row of *parts*, each an Arrow stream behind a short header, so that a reader touches what it needs only.
-Its name is made of the timestamp of its micro-batch, of who wrote it and of what it holds: a task that is run again
-writes the same bytes under the same name, and no name ever stands for two contents. Who names a part also says its
-length and checksum, so that a file that was cut off, damaged or replaced is an error and never taken for another one.
-Which segments count is decided by the manifest of the version that Spark goes on from.
+Its name is made of who wrote it, the task of a stage or a version of a state, and of what it holds: a task that is run
+again writes the same bytes under the same name, and no name ever stands for two contents. Who names a part also says
+its length and checksum, so that a file that was cut off, damaged or replaced is an error and never taken for another
+one. Which segments count is decided by the manifest of the version that Spark goes on from.
 
 Any file system that Arrow knows will do. On a local one parts begin at pages, go straight to the disk and back
 (:mod:`topwatch.spark.direct`), and are synced before the name is handed on; who takes in a micro-batch on the machine
@@ -62,9 +62,9 @@ class Folder:
 
     uri: str
 
-    def create(self, stamp: int, origin: str) -> Segment:
-        """Begin a segment in the micro-batch of a timestamp; ``origin`` says who writes it."""
-        return Segment(self, f"{stamp:013d}-{origin}")
+    def create(self, origin: str) -> Segment:
+        """Begin a segment; ``origin`` says who writes it: the task of a stage, or a version of a state."""
+        return Segment(self, origin)
 
     def near(self, part: Part) -> pa.Buffer | None:
         """Return a part's bytes if this machine has written it a moment ago and has it in memory."""

@@ -168,19 +168,14 @@ def _check_sources(schema: StructType, query: IncompleteTopK) -> None:
 
 
 def _stream(df: DataFrame, spec: Spec) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
-
-    from topwatch.spark.bulk import SCHEMA, STAMP, Bulk
+    from topwatch.spark.bulk import SCHEMA, Bulk
     from topwatch.spark.processor import Watching
 
     spark = df.sparkSession
     # Columns are called by their places: mapInArrow does not take a name with a dot. All in one step, since Spark goes
     # over the plan in every micro-batch.
     named = [column.alias(str(place)) for place, column in enumerate(_carried(df, spec))]
-    # Spark replaces the moment by the one that its offset log has for the micro-batch: a number in the plan, which is
-    # there in whatever thread it is executed, and the same when it is run again.
-    moment = F.unix_millis(F.current_timestamp()).alias(STAMP)
-    references = df.select(*named, moment).mapInArrow(Bulk(spec), SCHEMA)
+    references = df.select(*named).mapInArrow(Bulk(spec), SCHEMA)
     if spark.conf.get(PROVIDER, "") != ROCKSDB:
         spark.conf.set(PROVIDER, ROCKSDB)  # this operator needs it
     return references.groupBy("bucket").transformWithStateInPandas(
