@@ -18,7 +18,8 @@ from refusal import refused
 import topwatch as tw
 from topwatch.edge.connection import Broker
 from topwatch.edge.topics import Topics, checked_id
-from topwatch.skyline.messages import Leave
+from topwatch.skyline.messages import Join, Leave, Update, decode
+from topwatch.skyline.server import Server
 
 TOP = tw.TopK(k=2, score=tw.linear(x=1.0), name="top")
 
@@ -159,6 +160,18 @@ def test_names_of_devices_that_are_no_text() -> None:
         Topics("\udcff")
     with refused(tw.DataError, "id: expected 1 to 64 bytes of UTF-8"):
         Leave("\udcff", 0)
+
+
+def test_a_message_with_a_nan_that_arithmetic_complains_of() -> None:
+    """Any bytes can come: NaN whose first bit of the fraction is not set raises a flag in the processor."""
+    signalling = bytes.fromhex("7ff4000000000000")
+    data = Update("a", 1, 1, (1.0, 2.0)).encode()
+    message = decode(data[:-8] + signalling)
+    assert isinstance(message, Update)
+    server = Server(prefer={"x": "min", "y": "max"}, method="naive")
+    server.begin(1)
+    server.receive(Join("a", 1, 1, (1.0, 2.0)))
+    server.receive(Update("a", 1, 1, message.values))
 
 
 def test_a_broker_without_a_name() -> None:

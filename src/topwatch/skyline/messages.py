@@ -178,7 +178,9 @@ def decode(data: bytes) -> Message:
     try:
         name = data[_HEADER.size : _HEADER.size + length].decode()
         if issubclass(kind, _Telling):
-            return kind(name, tick, run, struct.unpack(f"!{len(body) // 8}d", body))
+            values = struct.unpack(f"!{len(body) // 8}d", body)
+            # NaN has many forms, and arithmetic complains of some of them.
+            return kind(name, tick, run, tuple(math.nan if math.isnan(value) else value for value in values))
         if kind is Filter:
             bounds = struct.unpack(f"!{(len(body) - 1) // 8}d", body[1:])
             return Filter(name, tick, run, body[0], bounds[: len(bounds) // 2], bounds[len(bounds) // 2 :])
