@@ -65,8 +65,7 @@ def test_a_column_that_is_needed_is_not_taken_out_as_constant(tmp_path):
         buckets=(0, 1),
         segments=str(tmp_path),
     )
-    writer = _Writer(spec, Folder(str(tmp_path)), 0)
-    writer.at(pa.chunked_array([[5]]))
+    writer = _Writer(spec, Folder(str(tmp_path)), 0, 0)
     writer.rows(pa.table({"g": [4], "id": [7], "x": [1.0], "place": [3]}))
     writer.close()
     line, count = writer.lines
