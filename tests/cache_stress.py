@@ -50,7 +50,7 @@ def fill(algorithms: list[str]) -> None:
         if algorithm == "witness":
             query = tw.Skyline(prefer=preferred)
         elif algorithm in ("tally", "sla", "eaa"):
-            query = tw.IncompleteTopK(k=3, sources=["x", "y", "z"])
+            query = tw.IncompleteTopK(k=3, sources=["x", "y", "z"], bounds=(0.0, 1.0))
         else:
             query = tw.Dominating(k=3, prefer=preferred)
         other = "tally" if algorithm in ("sla", "eaa") else "sla" if algorithm == "tally" else "brute"
