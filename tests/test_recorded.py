@@ -1,0 +1,21 @@
+"""Monitors report what they reported when the recording was made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from recorded import Case, cases, digest
+
+RECORDED = json.loads((Path(__file__).parent / "recordings" / "monitors.json").read_text())
+CASES = list(cases())
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_reports_are_those_of_the_recording(case: Case) -> None:
+    assert digest(case) == RECORDED[case.name]
+
+
+def test_every_recorded_case_is_run() -> None:
+    assert {case.name for case in CASES} == set(RECORDED)
