@@ -1,102 +1,105 @@
 """Fills an empty kernel cache from many processes at once, kills some of them, and runs the conformance suite on it.
 
-Each round starts from an empty cache. Processes compile the kernels of some algorithms each, in their own order, in two
-waves, so that the second one finds a cache that is half full; a part of them is killed after a random time. Then the
-conformance tests of these algorithms run on what is there. A process that ends by a signal that this program did not
-send, a wrong answer and a failed test are failures; the cache of a failed round is kept.
+Each round starts from an empty cache. Every process compiles some kernels of the algorithms that count dominated rows,
+in an order of its own: they share many, and have most of those that sort and argsort, which Numba makes of one
+function. Some processes start later than others and find a cache that is half full; a part of them is killed after a
+random time. Then tests of these algorithms run on what is there. A process that ends by a signal that this program did
+not send, and a failed test are failures; the cache of a failed round is kept.
 
     python tests/cache_stress.py --rounds 50
-    python tests/cache_stress.py --rounds 50 --tree ../before    # the same on another checkout
+    python tests/cache_stress.py --rounds 50 --until-failure --tree ../before    # the same on another checkout
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
+import pickle
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
-# Kernels that sort and argsort, that call each other, and that are compiled for several kinds of arrays.
-ALGORITHMS = ("bfa", "witness", "tally", "sla", "eaa", "auto")
-SUITE = ("test_dominating.py", "test_skyline.py", "test_incomplete.py")
+ALGORITHMS = ("bfa", "floor", "eva", "ada", "ahba", "amsa")
+SUITE = ("conformance/test_dominating.py", "test_load.py")
+SELECTED = "there_and_back or test_shape"
+KERNELS = 12  # that a process compiles
 LIMIT = 900.0  # seconds that a process may take
-KILLED_AFTER = (1.0, 30.0)  # seconds
+KILLED_AFTER = (1.0, 20.0)  # seconds
+STARTED_WITHIN = 30.0  # seconds
 
 
-def fill(algorithms: list[str]) -> None:
-    """Use algorithms one after the other on small streams; each answer is compared with brute force."""
+def collect(path: str) -> None:
+    """Use all algorithms; keep which kernels that took, and for which types."""
     import numpy as np
+    from numba.core.dispatcher import Dispatcher
 
     import topwatch as tw
 
-    preferred = {"a": "min", "b": "max"}
-    for algorithm in algorithms:
-        rng = np.random.default_rng(len(algorithm))
-        rows = 300
-        batch = {
-            "id": np.arange(rows),
-            "a": rng.integers(0, 9, rows) * 1.0,
-            "b": rng.integers(0, 9, rows) * 1.0,
-            "source": ["x", "y", "z"] * (rows // 3),
-            "value": rng.random(rows),
-        }
-        if algorithm == "witness":
-            query = tw.Skyline(prefer=preferred)
-        elif algorithm in ("tally", "sla", "eaa"):
-            query = tw.IncompleteTopK(k=3, sources=["x", "y", "z"], bounds=(0.0, 1.0))
-        else:
-            query = tw.Dominating(k=3, prefer=preferred)
-        other = "tally" if algorithm in ("sla", "eaa") else "sla" if algorithm == "tally" else "brute"
-        found, expected = (
-            [tuple(change) for change in tw.Monitor(query, window=tw.last(50), algorithm=name).push(batch)]
-            for name in (algorithm, other)
-        )
-        if found != expected:
-            sys.exit(f"{algorithm}: changes differ from those of {other}")
+    rng = np.random.default_rng(0)
+    batch = {"id": np.arange(300), "a": rng.integers(0, 9, 300) * 1.0, "b": rng.integers(0, 9, 300) * 1.0}
+    for algorithm in ALGORITHMS:
+        query = tw.Dominating(k=3, prefer={"a": "min", "b": "max"})
+        tw.Monitor(query, window=tw.last(50), algorithm=algorithm).push(batch)
+    used = set()
+    for module in [module for name, module in sys.modules.items() if name.startswith("topwatch.")]:
+        for function in vars(module).values():
+            if isinstance(function, Dispatcher) and function.overloads:
+                name = function.py_func.__module__, function.py_func.__qualname__
+                used.update((*name, arguments) for arguments in function.overloads)
+    with open(path, "wb") as file:
+        pickle.dump(sorted(used, key=str), file)
 
 
-def stress(tree: Path, rounds: int, processes: int, seed: int) -> int:
+def compile_some(path: str, seed: str) -> None:
+    """Compile some of the kernels that were collected."""
+    with open(path, "rb") as file:
+        used = pickle.load(file)
+    for module, name, arguments in random.Random(seed).sample(used, KERNELS):
+        getattr(importlib.import_module(module), name).compile(arguments)
+
+
+def stress(tree: Path, rounds: int, processes: int, seed: int, until_failure: bool) -> int:
     """Run rounds; return how many failed."""
-    failed = 0
-    for number in range(1, rounds + 1):
-        rng = random.Random(f"{seed}-{number}")
-        folder = Path(tempfile.mkdtemp(prefix="topwatch-cache-stress-"))
-        began = time.monotonic()
-        problems = one_round(tree, folder, processes, rng)
-        failed += bool(problems)
-        verdict = "; ".join(problems) + f" (kept: {folder})" if problems else "right"
-        print(f"round {number}: {verdict}, {time.monotonic() - began:.0f} s", flush=True)
-        if not problems:
-            shutil.rmtree(folder)
-    print(f"seed {seed}: {rounds} rounds of {processes} processes, {failed} failed")
+    failed = number = 0
+    with tempfile.TemporaryDirectory(prefix="topwatch-cache-stress-") as made:
+        used = str(Path(made) / "kernels")
+        command = [sys.executable, str(HERE), "--collect", used]
+        subprocess.run(command, env=environment_of(tree, Path(made)), check=True, stderr=subprocess.DEVNULL)
+        for number in range(1, rounds + 1):
+            folder = Path(tempfile.mkdtemp(prefix="topwatch-cache-stress-"))
+            began = time.monotonic()
+            problems = one_round(tree, folder, used, processes, random.Random(f"{seed}-{number}"))
+            failed += bool(problems)
+            verdict = "; ".join(problems) + f" (kept: {folder})" if problems else "right"
+            print(f"round {number}: {verdict}, {time.monotonic() - began:.0f} s", flush=True)
+            if not problems:
+                shutil.rmtree(folder)
+            elif until_failure:
+                break
+    print(f"seed {seed}: {number} rounds of {processes} processes, {failed} failed")
     return failed
 
 
-def one_round(tree: Path, folder: Path, processes: int, rng: random.Random) -> list[str]:
-    """Fill a cache and test it; return what went wrong."""
-    environment = dict(os.environ, TOPWATCH_CACHE_DIR=str(folder), PYTHONPATH=str(tree / "src"))
+def environment_of(tree: Path, cache: Path) -> dict[str, str]:
+    """Return the variables for a process that has the code of a checkout and a cache of its own."""
+    environment = dict(os.environ, TOPWATCH_CACHE_DIR=str(cache), PYTHONPATH=str(tree / "src"))
     environment.pop("NUMBA_DISABLE_JIT", None)
-    problems, used = [], set()
-    for wave in (processes // 2, processes - processes // 2):
-        running = []
-        for _ in range(wave):
-            chosen = rng.sample(ALGORITHMS, 2)
-            used.update(chosen)
-            command = [sys.executable, str(HERE), "--fill", *chosen]
-            end = rng.uniform(*KILLED_AFTER) if rng.random() < 0.4 else None
-            log = open(folder / f"{len(list(folder.glob('*.log')))}-{'-'.join(chosen)}.log", "wb")  # noqa: SIM115
-            running.append((subprocess.Popen(command, env=environment, stdout=log, stderr=log), end, log))
-        problems += waited(running)
-    names = " or ".join(sorted(used))
-    tests = [str(tree / "tests" / "conformance" / name) for name in SUITE]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-k", names, f"--seed={rng.randrange(2**32)}", *tests]
+    return environment
+
+
+def one_round(tree: Path, folder: Path, used: str, processes: int, rng: random.Random) -> list[str]:
+    """Fill a cache and test it; return what went wrong."""
+    environment = environment_of(tree, folder)
+    problems = followed([Filling.drawn(number, rng) for number in range(processes)], folder, used, environment)
+    tests = [str(tree / "tests" / name) for name in SUITE]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-k", SELECTED, f"--seed={rng.randrange(2**32)}", *tests]
     with open(folder / "suite.log", "wb") as log:
         done = subprocess.run(
             command, env=environment, cwd=tree, stdout=log, stderr=log, timeout=4 * LIMIT, check=False
@@ -106,22 +109,49 @@ def one_round(tree: Path, folder: Path, processes: int, rng: random.Random) -> l
     return problems
 
 
-def waited(running: list[tuple[subprocess.Popen[bytes], float | None, object]]) -> list[str]:
-    """Kill those processes that are to be killed when their time has come; return what the others ended with."""
+@dataclass
+class Filling:
+    """A process that fills the cache, and when it is started and killed, in seconds of the round."""
+
+    number: int
+    seed: str
+    start: float
+    end: float | None
+    process: subprocess.Popen[bytes] | None = None
+    killed: bool = False
+
+    @classmethod
+    def drawn(cls, number: int, rng: random.Random) -> Filling:
+        """Draw one: most start at once, and some are killed."""
+        start = rng.uniform(0.0, STARTED_WITHIN) if rng.random() < 0.5 else 0.0
+        end = start + rng.uniform(*KILLED_AFTER) if rng.random() < 0.4 else None
+        return cls(number, str(rng.random()), start, end)
+
+
+def followed(fillings: list[Filling], folder: Path, used: str, environment: dict[str, str]) -> list[str]:
+    """Start and kill processes when their time has come; return what those ended with that were not killed."""
     began = time.monotonic()
     problems = []
-    for process, end, _ in sorted(running, key=lambda one: one[1] or LIMIT):
-        try:
-            code = process.wait(max(0.0, began + (end or LIMIT) - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            code = process.wait()
-            if end is None:
-                problems.append(f"{process.args[3:]} did not end")
-            elif code == -signal.SIGKILL:
+    while fillings:
+        now = time.monotonic() - began
+        for filling in list(fillings):
+            if filling.process is None and now >= filling.start:
+                command = [sys.executable, str(HERE), "--compile", used, filling.seed]
+                with open(folder / f"{filling.number}.log", "wb") as log:
+                    filling.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+            if filling.process is None:
                 continue
-        if code:
-            problems.append(f"{process.args[3:]} ended with {code}")
+            code = filling.process.poll()
+            if code is not None:
+                fillings.remove(filling)
+                if code and not filling.killed:
+                    problems.append(f"process {filling.number} ended with {code}")
+            elif not filling.killed and now > (filling.end or filling.start + LIMIT):
+                filling.killed = True
+                filling.process.kill()
+                if filling.end is None:
+                    problems.append(f"process {filling.number} did not end")
+        time.sleep(0.05)
     return problems
 
 
@@ -131,9 +161,13 @@ if __name__ == "__main__":
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
     parser.add_argument("--tree", type=Path, default=HERE.parent.parent)
-    parser.add_argument("--fill", nargs="+", metavar="ALGORITHM")
+    parser.add_argument("--until-failure", action="store_true", help="Stop at the first failed round.")
+    parser.add_argument("--collect", metavar="FILE", help=argparse.SUPPRESS)
+    parser.add_argument("--compile", nargs=2, metavar=("FILE", "SEED"), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.fill:
-        fill(given.fill)
+    if given.collect:
+        collect(given.collect)
+    elif given.compile:
+        compile_some(*given.compile)
     else:
-        sys.exit(bool(stress(given.tree.resolve(), given.rounds, given.processes, given.seed)))
+        sys.exit(bool(stress(given.tree.resolve(), given.rounds, given.processes, given.seed, given.until_failure)))
