@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -162,13 +161,12 @@ class Checkpoint:
         return {entry.name for entry in _entries(self._segments) if entry.name.endswith(SUFFIX)}
 
     def _stamps(self, batch: int) -> set[tuple[int, int] | None]:
-        """Tell apart the segments of a micro-batch: a task that is run again writes the same names."""
-        try:
-            metadata = json.loads((self._changes / "offsets" / str(batch)).read_text().splitlines()[1])
-        except (FileNotFoundError, IndexError, ValueError):
-            return set()  # it is not planned yet
-        start = f"{metadata['batchTimestampMs']:013d}-"
-        return {_stamp(self._segments / name) for name in self.segments() if name.startswith(start)} - {None}
+        """Tell apart the segments that were written since a micro-batch was planned."""
+        planned = _stamp(self._changes / "offsets" / str(batch))
+        if planned is None:
+            return set()
+        stamps = {_stamp(self._segments / name) for name in self.segments()}
+        return {stamp for stamp in stamps if stamp is not None and stamp[1] >= planned[1]}
 
     def _next(self) -> int:
         return max(_numbers(self._changes / "commits"), default=-1) + 1

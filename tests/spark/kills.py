@@ -133,8 +133,8 @@ class Killer:
         return False
 
 
-def complaints(stream: Stream, undisturbed: Sequence[Line] | None = None) -> list[str]:
-    """Say what is wrong with what a stream's runs have left: nothing, as it should be."""
+def complaints(stream: Stream, undisturbed: Sequence[Line] | None = None, kills: int = 0) -> list[str]:
+    """Say what is wrong with what a stream's runs have left, of which so many were killed: nothing, as it should be."""
     found = sink_files.rows(stream.out)
     wanted = stream.wanted()
     if "lateness" in stream.case.settings:  # the last rows still wait
@@ -145,7 +145,7 @@ def complaints(stream: Stream, undisturbed: Sequence[Line] | None = None) -> lis
     return [
         *_difference("monitors say", found, wanted),
         *(_difference("the undisturbed run wrote", found, undisturbed) if undisturbed is not None else []),
-        *_segments(stream),
+        *_segments(stream, kills),
         *_quarantine(stream),
     ]
 
@@ -161,11 +161,10 @@ def _difference(what: str, found: Sequence[Line], wanted: Sequence[Line]) -> lis
     return said
 
 
-def _segments(stream: Stream) -> list[str]:
+def _segments(stream: Stream, kills: int) -> list[str]:
     """Every segment that is named is there, and rows' segments that nobody names are those of what was killed.
 
-    A micro-batch that is run again writes the same segments; only one that a kill has kept from being planned the same
-    way, or a snapshot of an attempt that was killed, stays for a day.
+    A task that is run again writes the same segment. A run that is killed leaves those of one micro-batch for a day.
     """
     folder = stream.folder / "ckpt/segments"
     needs = {name for path in folder.glob("needs-*.json") for name in json.loads(path.read_text())["names"]}
@@ -173,8 +172,11 @@ def _segments(stream: Stream) -> list[str]:
     said = []
     if missing := needs - names:
         said.append(f"{len(missing)} segments are named and missing, such as {min(missing)}")
-    if orphans := {name for name in names - needs if "-p" in name}:
-        said.append(f"{len(orphans)} segments of rows are there that nobody needs, such as {min(orphans)}")
+    orphans = {name.rpartition("-p")[0] for name in names - needs if "-p" in name}
+    if len(orphans) > kills:
+        said.append(
+            f"{kills} kills have left segments of {len(orphans)} stages that nobody needs, as of {min(orphans)}"
+        )
     return said
 
 
@@ -205,7 +207,7 @@ def try_case(name: str, kills: int, seed: int, folder: Path) -> tuple[dict[str, 
         run.finish()
     finally:
         run.kill()
-    wrong = complaints(killer.stream, sink_files.rows(calm.out))
+    wrong = complaints(killer.stream, sink_files.rows(calm.out), len(killer.kills))
     hits = Counter(kill.hit for kill in killer.kills)
     left = {path.name for path in (killer.stream.folder / "ckpt/segments").glob("*.seg")}
     line = {

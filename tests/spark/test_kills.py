@@ -31,7 +31,7 @@ def test_a_killed_run_goes_on(spark: SparkSession, tmp_path: Path, rng: np.rando
     calm = Stream(CASES[name], tmp_path / "calm", seed)
     calm.grow(len(killer.stream.tables))
     calm.start(spark).awaitTermination()
-    assert complaints(killer.stream, sink_files.rows(calm.out)) == []
+    assert complaints(killer.stream, sink_files.rows(calm.out), len(killer.kills)) == []
     by_spark = spark.read.parquet(str(killer.stream.out)).collect()
     assert sorted(map(str, map(tuple, by_spark))) == sorted(map(str, sink_files.rows(killer.stream.out)))
 
