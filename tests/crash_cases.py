@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import topwatch as tw
-from topwatch.spark import running
-from topwatch.spark.pipeline import building, read
+from topwatch.spark.pipeline import runner
+from topwatch.spark.pipeline.config import building, read
 
 Line = tuple[Any, ...]
 
@@ -138,7 +138,7 @@ class Stream:
 
     def start(self, spark: SparkSession) -> StreamingQuery:
         """Run the pipeline over what there is now, in a session that is there already."""
-        query, _ = running.begin(spark, read(self.file), once=True)
+        query, _ = runner.begin(spark, read(self.file), once=True)
         return query
 
     def wanted(self) -> list[Line]:

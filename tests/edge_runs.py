@@ -29,8 +29,8 @@ def reading(name: str, tick: int) -> tuple[float, ...]:
 
 def agents(names: list[str], port: int) -> None:
     """Run agents in this process until it is killed or its input ends."""
-    from topwatch.edge.agent import Agent
-    from topwatch.edge.connection import Broker
+    from topwatch.edge.mqtt.agent import Agent
+    from topwatch.edge.mqtt.connection import Broker
 
     running = [Agent(n, len(COLUMNS), lambda tick, n=n: reading(n, tick), Broker(port=port)) for n in names]
     for agent in running:
@@ -91,9 +91,9 @@ def run(port: int, count: int, ticks: int, each: int, patience: float, seed: int
     import fleets
     import numpy as np
 
-    from topwatch.edge.connection import Broker
-    from topwatch.edge.coordinator import Coordinator
-    from topwatch.skyline import Server
+    from topwatch.edge.mqtt.connection import Broker
+    from topwatch.edge.mqtt.coordinator import Coordinator
+    from topwatch.edge.protocol import Server
 
     rng = random.Random(seed)
     course = Course()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from topwatch.spark.pipeline import Pipeline
-from topwatch.spark.pipeline.reading import parse
+from topwatch.spark.pipeline.config import Pipeline
+from topwatch.spark.pipeline.config.reading import parse
 
 EXAMPLE = """\
 source: {files: data/*.parquet}        # or kafka: / rate: / generate: / socket:, options passed through to Spark

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import topwatch as tw
-from topwatch.plan import ALGORITHMS
+from topwatch.monitor.planner import ALGORITHMS
 
 DOMINATING = ("bfa", "eva", "ada", "ahba", "amsa", "floor")
 INCOMPLETE = ("tally", "sla", "eaa", "approx")

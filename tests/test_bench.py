@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 from sizes import COMPILED
 
-from topwatch.bench import (
+from benchmarks import (
     cikm2009,
     fronts,
     incomplete,
@@ -34,10 +34,10 @@ from topwatch.bench import (
     verdicts,
     workload,
 )
-from topwatch.cli import cli
-from topwatch.skyline.filter import FilterMethod
-from topwatch.skyline.records import Settings
-from topwatch.skyline.simulation import run as simulate
+from topwatch.cli.main import cli
+from topwatch.edge.protocol.filter import FilterMethod
+from topwatch.edge.protocol.records import Settings
+from topwatch.edge.protocol.simulation import run as simulate
 
 SCRIPT = Path(sys.executable).with_name("topwatch")
 EXPERIMENTS = [experiment.name for experiment in sigmod2006.experiments(sigmod2006.SCALES["tiny"])]

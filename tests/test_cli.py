@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import topwatch
-from topwatch.bench.generators import KINDS, generate
+from topwatch.datagen.generators import KINDS, generate
 
 SCRIPT = Path(sys.executable).with_name("topwatch")
 
@@ -62,7 +62,7 @@ def test_help_lists_every_kind() -> None:
 
 def test_importing_the_command_line_is_light() -> None:
     heavy = {"numba", "pyarrow", "rich", "pandas", "polars", "matplotlib"}
-    code = f"import sys, topwatch.cli; print(sorted(sys.modules.keys() & {heavy}))"
+    code = f"import sys, topwatch.cli.main; print(sorted(sys.modules.keys() & {heavy}))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 

@@ -18,13 +18,13 @@ from mosquitto_server import mosquitto
 
 pytest.importorskip("paho.mqtt", reason="paho-mqtt is missing: install topwatch[edge]")
 
-from topwatch.edge.agent import Agent
-from topwatch.edge.connection import Broker
-from topwatch.edge.coordinator import Coordinator
-from topwatch.edge.topics import Topics
-from topwatch.errors import QueryError, TopwatchError
-from topwatch.skyline import Server
-from topwatch.skyline.messages import Join, Update
+from topwatch.edge.mqtt.agent import Agent
+from topwatch.edge.mqtt.connection import Broker
+from topwatch.edge.mqtt.coordinator import Coordinator
+from topwatch.edge.mqtt.topics import Topics
+from topwatch.edge.protocol import Server
+from topwatch.edge.protocol.messages import Join, Update
+from topwatch.query.errors import QueryError, TopwatchError
 
 PREFER = {"x": "min", "y": "min"}
 PATIENCE = 0.1
@@ -245,7 +245,7 @@ def test_the_commands(port: int, tmp_path: Path) -> None:
 
 def test_an_agent_is_a_light_import() -> None:
     heavy = ["numpy", "numba", "pandas", "pyarrow", "pyspark", "polars", "pydantic", "rich"]
-    code = f"import sys, topwatch.edge.agent, topwatch.cli; print([n for n in {heavy!r} if n in sys.modules])"
+    code = f"import sys, topwatch.edge.mqtt.agent, topwatch.cli.main; print([n for n in {heavy!r} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
 

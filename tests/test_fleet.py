@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import topwatch as tw
-from topwatch.structures.fleet import Fleet, Reported
-from topwatch.structures.fleet_ids import FleetIds
+from topwatch.algorithms.topk.grouped_engine import Fleet, Reported
+from topwatch.algorithms.topk.grouped_ids import FleetIds
 
 COLUMNS = ["x0", "x1", "x2"]
 

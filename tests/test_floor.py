@@ -10,11 +10,19 @@ from oracle_dominating import dominated
 from sizes import COMPILED
 
 import topwatch as tw
-from topwatch.bench import generators
-from topwatch.kernels.blocks import CONTENDS, NO_BOUND
-from topwatch.kernels.contenders import ROOMY
-from topwatch.kernels.counting import COMPARED
-from topwatch.kernels.ground import LEAST_REST, LENGTH, LEVEL, MOST_NEAR, NEAR, REST, bounds_by_slot
+from topwatch.algorithms.dominating.kernels.blocks import CONTENDS, NO_BOUND
+from topwatch.algorithms.dominating.kernels.counting import COMPARED
+from topwatch.algorithms.dominating.kernels.exact_scores import ROOMY
+from topwatch.algorithms.dominating.kernels.floor_bounds import (
+    LEAST_REST,
+    LENGTH,
+    LEVEL,
+    MOST_NEAR,
+    NEAR,
+    REST,
+    bounds_by_slot,
+)
+from topwatch.datagen import generators
 
 ROWS = 3000 if COMPILED else 300
 

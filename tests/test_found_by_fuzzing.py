@@ -16,10 +16,10 @@ from oracle_scores import Score
 from refusal import refused
 
 import topwatch as tw
-from topwatch.edge.connection import Broker
-from topwatch.edge.topics import Topics, checked_id
-from topwatch.skyline.messages import Join, Leave, Update, decode
-from topwatch.skyline.server import Server
+from topwatch.edge.mqtt.connection import Broker
+from topwatch.edge.mqtt.topics import Topics, checked_id
+from topwatch.edge.protocol.messages import Join, Leave, Update, decode
+from topwatch.edge.protocol.server import Server
 
 TOP = tw.TopK(k=2, score=tw.linear(x=1.0), name="top")
 

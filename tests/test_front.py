@@ -7,8 +7,8 @@ import pytest
 from oracle_skyband import dominators
 from sizes import COMPILED
 
-from topwatch.structures import front as module
-from topwatch.structures.front import front, strong_rows, unbeaten
+from topwatch.tables import skyline as module
+from topwatch.tables.skyline import front, strong_rows, unbeaten
 
 
 def table(rng: np.random.Generator, data: str, rows: int, d: int) -> np.ndarray:

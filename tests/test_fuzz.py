@@ -67,7 +67,7 @@ def test_a_crash_is_a_failure_and_the_next_case_runs() -> None:
 
 def test_rows_of_all_kinds_come_up() -> None:
     """The generator reaches every algorithm, window and verb of a monitor's life."""
-    from topwatch.plan import ALGORITHMS
+    from topwatch.monitor.planner import ALGORITHMS
 
     lives = [made(TARGETS[name], 1, number) for name in ("monitors", "approximate") for number in range(400)]
     assert {life["algorithm"] for life in lives} == {*ALGORITHMS, "auto"}

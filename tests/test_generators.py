@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from topwatch.bench.generators import BLOCK, CLUSTERS, KINDS, VARIANCE, generate, stream
-from topwatch.errors import QueryError
+from topwatch.datagen.generators import BLOCK, CLUSTERS, KINDS, VARIANCE, generate, stream
+from topwatch.query.errors import QueryError
 
 ROWS = 100_000
 

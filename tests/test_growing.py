@@ -7,8 +7,8 @@ import mmap
 import numpy as np
 import pytest
 
-from topwatch.structures import growing
-from topwatch.structures.growing import Growing
+from topwatch.algorithms.topk import growing
+from topwatch.algorithms.topk.growing import Growing
 
 
 @pytest.fixture(autouse=True)

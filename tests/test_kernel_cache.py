@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from sizes import COMPILED
 
-from topwatch.kernels import cache
+from topwatch.core import kernel_cache
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="there is no cache with the compiler off")
 
@@ -66,7 +66,7 @@ def run(folder: Path, code: str, **environment: str) -> subprocess.CompletedProc
 
 
 def entries(folder: Path, name: str = "") -> list[Path]:
-    return sorted((folder / "cache").glob(f"kernels-*/kernels_of_test.{name}*{cache.ENDING}"))
+    return sorted((folder / "cache").glob(f"kernels-*/kernels_of_test.{name}*{kernel_cache.ENDING}"))
 
 
 USE_BOTH = "print(k.by_value(x)[:2].tolist(), k.by_rank(x)[:2].tolist())"
@@ -126,7 +126,7 @@ def test_a_damaged_entry_is_compiled_again(folder: Path) -> None:
         done = run(folder, use)
         assert done.stdout == "2000\n"
         assert f"removed {path}" in done.stderr
-        assert path.read_bytes()[: len(cache.MAGIC)] == cache.MAGIC
+        assert path.read_bytes()[: len(kernel_cache.MAGIC)] == kernel_cache.MAGIC
     assert "removed" not in run(folder, use).stderr
 
 
@@ -153,7 +153,7 @@ def entry_and_lock(folder: Path) -> tuple[Path, Path]:
     assert not list(path.parent.glob("*.lock"))
     kept = folder / "kept"
     path.rename(kept)
-    return kept, path.with_name(path.name + cache.LOCK)
+    return kept, path.with_name(path.name + kernel_cache.LOCK)
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def test_what_another_process_compiles_is_waited_for(folder: Path) -> None:
         waiting = aside.submit(run, folder, "print(0, flush=True)\n" + USE)
         time.sleep(3.0)
         assert not waiting.done()
-        kept.rename(str(lock).removesuffix(cache.LOCK))
+        kept.rename(str(lock).removesuffix(kernel_cache.LOCK))
         assert waiting.result().stdout == "0\n2000 0\n", "loaded, and not compiled"
 
 
@@ -230,7 +230,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(folder: Path, tmp_path: P
     assert done.stdout == "2000\n"
     assert "can be written by other users" in done.stderr
     assert not entries(folder)
-    assert list((home / "topwatch").rglob(f"*{cache.ENDING}"))
+    assert list((home / "topwatch").rglob(f"*{kernel_cache.ENDING}"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
@@ -243,10 +243,10 @@ def test_a_folder_of_somebody_else_is_not_used(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     taken = tmp_path / f"topwatch-cache-{os.getuid()}"
     taken.mkdir(mode=0o700)
-    assert cache.cache_directory("kernels") == str(taken / "kernels")
+    assert kernel_cache.cache_directory("kernels") == str(taken / "kernels")
     os.chown(taken, 12345, 12345)
-    assert cache.cache_directory("kernels") is None
+    assert kernel_cache.cache_directory("kernels") is None
     assert "belongs to another user" in caplog.text
     taken.rename(tmp_path / "elsewhere")
     taken.symlink_to(tmp_path / "elsewhere")
-    assert cache.cache_directory("kernels") is None
+    assert kernel_cache.cache_directory("kernels") is None

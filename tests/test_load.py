@@ -16,7 +16,7 @@ from oracle_dominating import carrier
 from sizes import COMPILED
 
 import topwatch as tw
-from topwatch.switching import LEVELS, Load
+from topwatch.monitor.load_shedding import LEVELS, Load
 
 SIZE = 120 if COMPILED else 40
 BATCH = 20

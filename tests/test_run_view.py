@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import topwatch as tw
-from topwatch.live.running import RunScreen, RunView, view_of
+from topwatch.live.run_view import RunScreen, RunView, view_of
 
 QUERIES = [
     tw.TopK(k=3, score=tw.linear(bytes=0.7, packets=0.3), name="hot"),

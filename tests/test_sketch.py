@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topwatch.kernels.tally import Arrivals
-from topwatch.structures.appearances import Appearances
-from topwatch.structures.selfjoin import SelfJoin
-from topwatch.structures.sketch import SlidingSketch, appearance, shared
+from topwatch.algorithms.incomplete.appearances import Appearances
+from topwatch.algorithms.incomplete.kernels.tally_loop import Arrivals
+from topwatch.algorithms.incomplete.self_join import SelfJoin
+from topwatch.algorithms.incomplete.sketch import SlidingSketch, appearance, shared
 
 SEEDS = 40
 

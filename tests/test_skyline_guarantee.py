@@ -8,9 +8,9 @@ import fleets
 import numpy as np
 import pytest
 
-from topwatch.bench import sigmod2009
-from topwatch.sampling import draw, is_sampled, sampling_rate
-from topwatch.skyline import simulate
+from benchmarks import sigmod2009
+from topwatch.core.sampled_timestamps import draw, is_sampled, sampling_rate
+from topwatch.edge.protocol import simulate
 
 PREFER = dict.fromkeys("abc", "min")
 

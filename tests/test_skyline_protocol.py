@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import topwatch as tw
-from topwatch.skyline import Client, Server, messages, simulate
-from topwatch.skyline.messages import Filter, Join, Leave, Message, Probe, Reply, Schedule, Update, decode
-from topwatch.skyline.methods import METHODS
+from topwatch.edge.protocol import Client, Server, messages, simulate
+from topwatch.edge.protocol.messages import Filter, Join, Leave, Message, Probe, Reply, Schedule, Update, decode
+from topwatch.edge.protocol.methods import METHODS
 
 PREFER = {"a": "min", "b": "max", "c": "min"}
 
@@ -221,7 +221,7 @@ def test_a_silent_device_is_dropped() -> None:
 def test_a_client_is_a_light_import() -> None:
     heavy = ["numpy", "numba", "pandas", "pyarrow", "pyspark", "polars", "pydantic", "rich", "click"]
     code = (
-        "import sys; from topwatch.skyline import Client; Client('a', 2).observe(0, (1.0, 2.0)); "
+        "import sys; from topwatch.edge.protocol import Client; Client('a', 2).observe(0, (1.0, 2.0)); "
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

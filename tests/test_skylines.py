@@ -10,7 +10,7 @@ from oracle_skyband import dominators
 from refusal import refused
 
 import topwatch as tw
-from topwatch.sampling import is_sampled, sampling_rate
+from topwatch.core.sampled_timestamps import is_sampled, sampling_rate
 
 PREFER: Any = {"x": "min", "y": "min"}
 

@@ -20,8 +20,8 @@ from refusal import refused
 from specimens import SPECIMENS, batch, specimen
 
 import topwatch as tw
-from topwatch import snapshots
-from topwatch.skyline import Server
+from topwatch.edge.protocol import Server
+from topwatch.monitor import snapshot_format
 
 # How many mutations of each specimen; `TOPWATCH_MUTATIONS=1000` for many.
 COUNT = int(os.environ.get("TOPWATCH_MUTATIONS", "10"))
@@ -202,14 +202,14 @@ def with_checksum(body: bytes) -> bytes:
     ],
 )
 def test_forged_bytes(head: bytes, said: str) -> None:
-    blob = with_checksum(b"topwatch" + struct.pack("<II", snapshots.VERSION, len(head)) + head)
+    blob = with_checksum(b"topwatch" + struct.pack("<II", snapshot_format.VERSION, len(head)) + head)
     with refused(tw.DataError, "snapshot", said):
         tw.Monitor.restore(blob)
 
 
 def test_a_header_longer_than_the_snapshot() -> None:
     with refused(tw.DataError, "snapshot", "length of the header"):
-        tw.Monitor.restore(with_checksum(b"topwatch" + struct.pack("<II", snapshots.VERSION, 2**32 - 1) + b"{}"))
+        tw.Monitor.restore(with_checksum(b"topwatch" + struct.pack("<II", snapshot_format.VERSION, 2**32 - 1) + b"{}"))
 
 
 def test_every_byte_is_under_the_checksum(rng: np.random.Generator) -> None:

@@ -8,11 +8,11 @@ from oracle_dominating import dominated
 from oracle_skyband import dominators
 from sizes import COMPILED
 
-from topwatch.algorithms.dominating import tables
-from topwatch.algorithms.dominating.tables import Held, best_dominating, best_in_memory
-from topwatch.structures import skyband as skyband_module
-from topwatch.structures.skyband import skyband, skybands
-from topwatch.structures.tuples import Tuples
+from topwatch.tables import skyband as skyband_module
+from topwatch.tables import top_dominating
+from topwatch.tables.skyband import skyband, skybands
+from topwatch.tables.top_dominating import Held, best_dominating, best_in_memory
+from topwatch.tables.tuples import Tuples
 
 KINDS = ["ind", "ant", "whole", "few", "constant", "infinite", "same"]
 ROWS = 400 if COMPILED else 60
@@ -68,8 +68,8 @@ def test_most_dominating(rng: np.random.Generator, monkeypatch: pytest.MonkeyPat
     """With little room, there are several grids and pieces."""
     for k in (1, 2, 7, 50):
         values = table(rng, kind, d)
-        monkeypatch.setattr(tables, "CANDIDATES", int(rng.choice([2, 40, 16_384])))
-        monkeypatch.setattr(tables, "CELLS", int(rng.choice([4, 300, 1 << 17])))
+        monkeypatch.setattr(top_dominating, "CANDIDATES", int(rng.choice([2, 40, 16_384])))
+        monkeypatch.setattr(top_dominating, "CELLS", int(rng.choice([4, 300, 1 << 17])))
         best = best_dominating(Held(values), k) if rng.random() < 0.8 else best_in_memory(values, k)
         scores = dominated(named(values), least(values)).astype(int)
         bar = np.sort(scores)[::-1][min(k, scores.size) - 1]
@@ -81,7 +81,7 @@ def test_most_dominating(rng: np.random.Generator, monkeypatch: pytest.MonkeyPat
 
 def test_very_many_columns(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(skyband_module, "SIEVED", 1)
-    monkeypatch.setattr(tables, "CELLS", 1 << 12)
+    monkeypatch.setattr(top_dominating, "CELLS", 1 << 12)
     for d in (9, 17, 32):
         values = np.round(rng.random((d, 60)) ** 4)
         expected = dominators(named(values), least(values)) < 2

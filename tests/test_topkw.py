@@ -19,9 +19,9 @@ from real_data import FOLDER
 from sizes import COMPILED, Scale
 
 import topwatch as tw
+from benchmarks import real
+from topwatch.algorithms.topk import order_test
 from topwatch.algorithms.topk.pa import candidate_limit, first_unlikely_rank, increasing_rank
-from topwatch.bench import real
-from topwatch.structures import order
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 TABLE_V = {
@@ -241,12 +241,12 @@ def test_options_that_make_no_sense(algorithm: str, options: dict[str, Any], mes
 @pytest.mark.parametrize("ties", [False, True])
 def test_false_alarms_are_as_rare_as_is_said(ties: bool, rng: np.random.Generator) -> None:
     """Of 10,000 blocks in random order one raises an alarm, of 30,000 three: nine is one chance in a thousand."""
-    blocks, size = 30_000, order.SAMPLE
+    blocks, size = 30_000, order_test.SAMPLE
     alarms = 0
     for _ in range(3):
         scores = rng.random((blocks // 3 + 2) * size)
         scores = scores.round(1) if ties else scores
-        test = order.OrderTest()
+        test = order_test.OrderTest()
         for end in range(2 * size, scores.size, size):
             alarms += test.look(end - 2 * size, end, [0], lambda _, ordinals, scores=scores: scores[ordinals])
     assert alarms <= 9

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
-from topwatch.bench import generators
+from topwatch.datagen import generators
 from topwatch.live.demo import start
 from topwatch.live.terminal import Screen
 

@@ -15,32 +15,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from topwatch.changes import Answer, Change, Changes, Entry
-    from topwatch.errors import DataError, PlanError, QueryError, TopwatchError
-    from topwatch.monitor import Monitor
-    from topwatch.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Skyline, Threshold, TopK
-    from topwatch.scoring import distance, expr, linear, product, quadratic
-    from topwatch.windows import last, latest
+    from topwatch.monitor.changes import Answer, Change, Changes, Entry
+    from topwatch.monitor.monitor import Monitor
+    from topwatch.query.errors import DataError, PlanError, QueryError, TopwatchError
+    from topwatch.query.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Skyline, Threshold, TopK
+    from topwatch.query.scores import distance, expr, linear, product, quadratic
+    from topwatch.query.windows import last, latest
 
 __version__ = "0.1.0"
 
 # Imported when they are asked for: a device that runs an agent has neither Numba nor Spark.
 _HOMES = {
-    "changes": ("Answer", "Change", "Changes", "Entry"),
-    "errors": ("DataError", "PlanError", "QueryError", "TopwatchError"),
-    "monitor": ("Monitor",),
-    "queries": ("Dominating", "FrequentSkyline", "IncompleteTopK", "Nearest", "Skyline", "Threshold", "TopK"),
-    "scoring": ("distance", "expr", "linear", "product", "quadratic"),
-    "windows": ("last", "latest"),
+    "monitor.changes": ("Answer", "Change", "Changes", "Entry"),
+    "query.errors": ("DataError", "PlanError", "QueryError", "TopwatchError"),
+    "monitor.monitor": ("Monitor",),
+    "query.queries": ("Dominating", "FrequentSkyline", "IncompleteTopK", "Nearest", "Skyline", "Threshold", "TopK"),
+    "query.scores": ("distance", "expr", "linear", "product", "quadratic"),
+    "query.windows": ("last", "latest"),
 }
+_MODULES = {"spark": "topwatch.spark", "skyline": "topwatch.edge.protocol"}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME_OF:
         found = getattr(importlib.import_module(f"topwatch.{_HOME_OF[name]}"), name)
-    elif name in ("spark", "skyline"):
-        found = importlib.import_module(f"topwatch.{name}")
+    elif name in _MODULES:
+        found = importlib.import_module(_MODULES[name])
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found

@@ -10,7 +10,7 @@ from lockstep import Lockstep
 from oracle import Window
 from sizes import COMPILED
 
-from topwatch.kernels import thinning
+from topwatch.algorithms.topk.kernels import best_of_unsorted
 
 KINDS = {
     "count": Window("count", 300),
@@ -45,7 +45,7 @@ def test_equal_scores_in_slots_that_are_in_no_order_of_time(seed: int) -> None:
 
 def test_a_mark_parts_keys_or_is_not_there(rng: np.random.Generator) -> None:
     """As Python reads it: the compiled one is for other kernels only."""
-    mark_of = getattr(thinning.mark_of, "py_func", thinning.mark_of)
+    mark_of = getattr(best_of_unsorted.mark_of, "py_func", best_of_unsorted.mark_of)
     found = 0
     for _ in range(60):
         keys = rng.normal(size=rng.integers(2, 200)).round(int(rng.choice([0, 1, 9])))

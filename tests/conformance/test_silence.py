@@ -16,7 +16,7 @@ from oracle_scores import Score
 from sizes import Scale
 
 import topwatch as tw
-from topwatch.structures import schedule
+from topwatch.core import schedule
 
 PREFER = (("a", "min"), ("b", "max"))
 OFTEN = Query("often", "frequent", carrier(PREFER), prefer=PREFER, share=0.6, snapshots=10)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from sizes import COMPILED
 
-from topwatch.kernels.scoring import Ints
-from topwatch.skyline import methods, simulate
-from topwatch.skyline.filter import FilterMethod
-from topwatch.skyline.hybrid import Hybrid
-from topwatch.skyline.records import Outcome, Records, Settings
-from topwatch.skyline.simulation import Report, run
-from topwatch.skyline.speaking import SAMPLE
+from topwatch.core.kernels.scoring import Ints
+from topwatch.edge.protocol import methods, simulate
+from topwatch.edge.protocol.filter import FilterMethod
+from topwatch.edge.protocol.hybrid import Hybrid
+from topwatch.edge.protocol.records import Outcome, Records, Settings
+from topwatch.edge.protocol.reporting import SAMPLE
+from topwatch.edge.protocol.simulation import Report, run
 
 TICKS, RECORDS = (60, 120) if COMPILED else (14, 20)
 SHARE, WINDOW = 0.6, 9

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from unittest.mock import patch
 
-from topwatch.cli import main
+from topwatch.cli.main import main
 
 CODES = (0, 1, 2, 130)
 

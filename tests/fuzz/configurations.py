@@ -12,7 +12,7 @@ import numpy as np
 import topwatch as tw
 from fuzz.asked import pick
 from fuzz.cases import Case, Target
-from topwatch.plan import ALGORITHMS
+from topwatch.monitor.planner import ALGORITHMS
 
 ODD = [
     None, True, False, 0, 1, 2, 3, -1, 1.5, 0.5, float("nan"), float("inf"), 2**31, 2**63, 10**30, -(10**30), "", "x", "1", "10 minutes",

@@ -9,7 +9,7 @@ import numpy as np
 import topwatch as tw
 from fuzz.asked import COMMON, ODD, pick
 from fuzz.cases import Case, Target
-from topwatch.structures.fleet import Fleet
+from topwatch.algorithms.topk.grouped_engine import Fleet
 
 COLUMNS = ("x0", "x1", "x2")
 MAKERS = {"linear": tw.linear, "quadratic": tw.quadratic, "distance": tw.distance, "product": tw.product}

@@ -11,7 +11,7 @@ from streams import ID_KINDS
 from fuzz import asked
 from fuzz.asked import Plain, pick
 from fuzz.cases import Case
-from topwatch.plan import ALGORITHMS, MANY_QUERIES
+from topwatch.monitor.planner import ALGORITHMS, MANY_QUERIES
 
 # Which kinds of query each family of the registry serves; an algorithm without a family serves rows of all kinds.
 KINDS = {

@@ -13,9 +13,9 @@ import topwatch as tw
 from fuzz.asked import pick
 from fuzz.cases import Case, Target
 from fuzz.words import bytes_changed
-from topwatch.skyline import Client, Server
-from topwatch.skyline.messages import Message, decode
-from topwatch.skyline.methods import METHODS
+from topwatch.edge.protocol import Client, Server
+from topwatch.edge.protocol.messages import Message, decode
+from topwatch.edge.protocol.methods import METHODS
 
 VALUES = [0.0, 0.25, 0.5, 1.0, -1.0, math.nan, math.inf, -math.inf, 1e308, -0.0]
 NAMES = [f"d{number}" for number in range(6)]

@@ -15,7 +15,7 @@ from streams import ID_KINDS
 import topwatch as tw
 from fuzz import asked, lives
 from fuzz.cases import Case, Target
-from topwatch.plan import ALGORITHMS
+from topwatch.monitor.planner import ALGORITHMS
 
 EXACT = [name for name, known in ALGORITHMS.items() if known.exact]
 EPOCH = np.datetime64("2026-03-01T00:00:00", "ns")

@@ -13,12 +13,12 @@ import topwatch as tw
 from fuzz.asked import pick
 from fuzz.cases import Case, Target
 from fuzz.words import bytes_changed
-from topwatch.edge.agent import Agent
-from topwatch.edge.connection import Broker
-from topwatch.edge.coordinator import Coordinator
-from topwatch.edge.topics import Topics, checked_id, encode_tick
-from topwatch.skyline import Server
-from topwatch.skyline.messages import Filter, Join, Leave, Probe, Reply, Schedule, Update
+from topwatch.edge.mqtt.agent import Agent
+from topwatch.edge.mqtt.connection import Broker
+from topwatch.edge.mqtt.coordinator import Coordinator
+from topwatch.edge.mqtt.topics import Topics, checked_id, encode_tick
+from topwatch.edge.protocol import Server
+from topwatch.edge.protocol.messages import Filter, Join, Leave, Probe, Reply, Schedule, Update
 
 TOPICS = ["topwatch/up/a", "topwatch/up/b", "topwatch/up/", "topwatch/up", "topwatch/down/a", "topwatch/tick"]
 TOPICS += ["", "x", "topwatch/up/a/b", "topwatch/up/\x00", "topwatch/up/" + "é" * 99]

@@ -13,8 +13,8 @@ from pipelines import EXAMPLE
 from fuzz.calling import call
 from fuzz.cases import Case, Target
 from fuzz.words import changed
-from topwatch.errors import PipelineError
-from topwatch.spark.pipeline import read, summary
+from topwatch.query.errors import PipelineError
+from topwatch.spark.pipeline.config import read, summary
 
 ROOT = Path(__file__).parents[2]
 MORE = """\

@@ -17,9 +17,9 @@ from fuzz.asked import pick
 from fuzz.cases import Case, Target
 from fuzz.monitors import carrier_of, every_of, ids_of, rows_of, settings, simpler, time_of
 from fuzz.words import bytes_changed
-from topwatch.plan import ALGORITHMS
-from topwatch.skyline import Server
-from topwatch.skyline.messages import Join
+from topwatch.edge.protocol import Server
+from topwatch.edge.protocol.messages import Join
+from topwatch.monitor.planner import ALGORITHMS
 
 try:
     from mutations import mutated, use

@@ -14,7 +14,7 @@ from crash_runs import LIGHT_JAVA
 from maven_jars import UnavailableError, java
 from pyspark.sql import SparkSession
 
-from topwatch.spark.running import ON_ONE_MACHINE
+from topwatch.spark.pipeline.runner import ON_ONE_MACHINE
 
 SESSION_JARS = pytest.StashKey[str]()
 os.environ.setdefault("SPARK_SUBMIT_OPTS", LIGHT_JAVA)

@@ -287,7 +287,16 @@ def command(bench: Bench, backend: str) -> list[Outcome]:
     driver = bench.cluster.host("driver")
     try:
         conf = [f"--conf={name}={value}" for name, value in bench.settings(driver).items() if name != "spark.master"]
-        program = [sys.executable, "-m", "topwatch.cli", "run", pipeline.file, "--once", "--master", bench.cluster.url]
+        program = [
+            sys.executable,
+            "-m",
+            "topwatch.cli.main",
+            "run",
+            pipeline.file,
+            "--once",
+            "--master",
+            bench.cluster.url,
+        ]
         process = driver.run([*program, *conf], "driver", environment())
         for batch in (1, 3):
             committed = pipeline.folder / f"ckpt/changes/commits/{batch}"

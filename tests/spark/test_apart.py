@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 import topwatch as tw
-from topwatch.spark.buckets import apart, bucket_numbers
-from topwatch.spark.ordering import merged
-from topwatch.spark.segments import Folder, Part, unpack
-from topwatch.spark.spec import Spec
+from topwatch.spark.operator.bucket_numbers import apart, bucket_numbers
+from topwatch.spark.operator.ordering import merged
+from topwatch.spark.state.segments import Folder, Part, unpack
+from topwatch.spark.stream_spec import Spec
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 7, 300])
@@ -46,8 +46,8 @@ def test_no_rows():
 
 
 def test_a_column_that_is_needed_is_not_taken_out_as_constant(tmp_path):
-    from topwatch.spark.bulk import COUNT, _Writer
-    from topwatch.spark.manifest import CENSUS
+    from topwatch.spark.operator.partition_writer import COUNT, _Writer
+    from topwatch.spark.state.manifest import CENSUS
 
     spec = Spec(
         queries=(tw.TopK(k=1, score=tw.linear(x=1.0), name="q"),),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from maven_jars import UnavailableError, java
 
-from topwatch.spark import classes
+from topwatch.spark.node import class_data
 
 STARTED = """
 import os
@@ -52,45 +52,45 @@ def test_the_second_start_maps_what_the_first_has_kept(tmp_path: Path) -> None:
 
 def whole(path: Path) -> bool:
     with path.open("rb") as file:
-        return file.read(4) == classes.MAGIC
+        return file.read(4) == class_data.MAGIC
 
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """What Java is told with an empty cache."""
     monkeypatch.setenv("TOPWATCH_CACHE_DIR", str(tmp_path))
-    for name in classes.CONFIGURATIONS:
+    for name in class_data.CONFIGURATIONS:
         monkeypatch.delenv(name, raising=False)
-    said = classes.options()
+    said = class_data.options()
     if not said:
         pytest.skip("there is no Java, or no room on the disk")
     return said.split("=")[-1]
 
 
 def test_what_a_run_without_a_micro_batch_has_loaded_is_not_kept(asked: str) -> None:
-    Path(asked).write_bytes(classes.MAGIC)
-    assert "ArchiveClassesAtExit" in classes.options()
+    Path(asked).write_bytes(class_data.MAGIC)
+    assert "ArchiveClassesAtExit" in class_data.options()
     assert not Path(asked).exists()
 
 
 def test_a_file_that_is_being_written_is_left_alone_and_not_written_again(asked: str) -> None:
     Path(asked).write_bytes(bytes(8))
-    assert classes.options() == ""
+    assert class_data.options() == ""
     assert Path(asked).exists()
     os.utime(asked, (0, 0))
-    assert "ArchiveClassesAtExit" in classes.options(), "nobody writes for that long"
+    assert "ArchiveClassesAtExit" in class_data.options(), "nobody writes for that long"
 
 
 def test_files_of_other_versions_go_when_nobody_has_used_them_for_long(asked: str) -> None:
     other = Path(asked).parent / "0123456789abcdef.jsa"
-    other.write_bytes(classes.MAGIC)
-    classes.options()
+    other.write_bytes(class_data.MAGIC)
+    class_data.options()
     assert other.exists()
     os.utime(other, (0, 0))
-    classes.options()
+    class_data.options()
     assert not other.exists()
 
 
 @pytest.mark.parametrize("environment", [{"PATH": ""}, {"HADOOP_CONF_DIR": "/etc/hadoop"}, {"JAVA_HOME": "/nowhere"}])
 def test_nothing_is_said_where_nothing_can_be_kept(environment: dict[str, str]) -> None:
-    assert classes.options(environment) == ""
+    assert class_data.options(environment) == ""

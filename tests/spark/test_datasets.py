@@ -21,13 +21,13 @@ from pyspark.sql import functions as sf
 from real_data import real
 
 import topwatch as tw
-from topwatch.bench.datasets import DATASETS, prepare, steps
-from topwatch.bench.datasets.about import About
-from topwatch.bench.datasets.covtype import ATTRIBUTES
-from topwatch.bench.datasets.luce import MEASUREMENTS
-from topwatch.cli import cli
-from topwatch.spark import pipeline
-from topwatch.spark.pipeline import building
+from topwatch.cli.main import cli
+from topwatch.spark.datasets import DATASETS, prepare, steps
+from topwatch.spark.datasets.about import About
+from topwatch.spark.datasets.covtype import ATTRIBUTES
+from topwatch.spark.datasets.luce import MEASUREMENTS
+from topwatch.spark.pipeline import config
+from topwatch.spark.pipeline.config import building
 
 START = datetime(2007, 1, 1, tzinfo=UTC)
 
@@ -103,7 +103,7 @@ class TestSteps:
 
     @pytest.mark.parametrize("kind", ["ns", "us", "zone"])
     def test_times(self, spark: SparkSession, tmp_path: Path, kind: str) -> None:
-        from topwatch.bench.datasets.writing import settings
+        from topwatch.spark.datasets.writing import settings
 
         unit = "ns" if kind == "ns" else "us"
         micros = [1_167_609_600_000_001, -1]
@@ -383,7 +383,7 @@ def test_a_slice_of_the_real_luce(spark: SparkSession, tmp_path: Path) -> None:
 def test_the_pipeline_of_the_page(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
     (tmp_path / "luce.yml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
-    read = pipeline.read(tmp_path / "luce.yml")
+    read = config.read(tmp_path / "luce.yml")
     assert {name for query in building.queries(read) for name in query.score.columns} <= set(MEASUREMENTS)
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from topwatch.errors import DataError
-from topwatch.spark import direct, segments
-from topwatch.spark.segments import CHUNK, Folder, Part, unpack
+from topwatch.query.errors import DataError
+from topwatch.spark.node import direct_io
+from topwatch.spark.state import segments
+from topwatch.spark.state.segments import CHUNK, Folder, Part, unpack
 
-LENGTHS = (0, 1, direct.PAGE - segments.HEADER, direct.PAGE, CHUNK - segments.HEADER, CHUNK + 1)
+LENGTHS = (0, 1, direct_io.PAGE - segments.HEADER, direct_io.PAGE, CHUNK - segments.HEADER, CHUNK + 1)
 
 
 def bytes_of(size: int) -> bytes:
@@ -65,7 +66,7 @@ def test_what_the_disk_did_not_take_is_an_error_when_the_segment_is_closed(tmp_p
             raise OSError(errno.ENOSPC, "No space left on device")
         return written(file, view)
 
-    monkeypatch.setattr(direct.os, "write", write)
+    monkeypatch.setattr(direct_io.os, "write", write)
     for _ in range(4):
         segment.add_table(pa.table({"x": np.arange(1_000)}))
     with pytest.raises(OSError, match="No space left"):
@@ -74,7 +75,7 @@ def test_what_the_disk_did_not_take_is_an_error_when_the_segment_is_closed(tmp_p
 
 
 def test_a_file_system_without_it_is_used_as_it_is(tmp_path, monkeypatch):
-    kind = direct._DIRECT
+    kind = direct_io._DIRECT
     opened = os.open
 
     def refusing(path, flags, mode=0o777):
@@ -82,7 +83,7 @@ def test_a_file_system_without_it_is_used_as_it_is(tmp_path, monkeypatch):
             raise OSError(errno.EINVAL, "no")
         return opened(path, flags, mode)
 
-    monkeypatch.setattr(direct.os, "open", refusing)
+    monkeypatch.setattr(direct_io.os, "open", refusing)
     folder = Folder(str(tmp_path))
     segment = folder.create("p0")
     part = segment.add(pa.py_buffer(bytes_of(5_000)))
@@ -99,7 +100,7 @@ def test_a_disk_that_refuses_the_first_page_is_used_through_the_cache(tmp_path, 
             raise OSError(errno.EINVAL, "no")
         return wrote(file, data)
 
-    monkeypatch.setattr(direct.os, "write", refusing)
+    monkeypatch.setattr(direct_io.os, "write", refusing)
     folder = Folder(str(tmp_path))
     segment = folder.create("p0")
     part = segment.add(pa.py_buffer(bytes_of(5_000)))
@@ -128,7 +129,7 @@ def test_memory_is_used_again_only_when_nobody_looks_at_it(tmp_path):
 
 
 def test_idle_memory_is_bounded():
-    blocks = direct.Blocks(most=1 << 20)
+    blocks = direct_io.Blocks(most=1 << 20)
     held = [blocks.take(1 << 19) for _ in range(4)]
     for block in held:
         blocks.give(block)

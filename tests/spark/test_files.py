@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from topwatch.errors import DataError
-from topwatch.spark import files, segments
-from topwatch.spark.files import scratch, write_whole
-from topwatch.spark.segments import Folder
+from topwatch.query.errors import DataError
+from topwatch.spark.state import file_writer, segments
+from topwatch.spark.state.file_writer import scratch, write_whole
+from topwatch.spark.state.segments import Folder
 
 
 def _write(folder: str, letter: str, times: int) -> None:
@@ -61,7 +61,7 @@ def test_scratch_names_are_hidden_and_random() -> None:
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     """A folder on a file system that is not local: one that can rename, but whose streams show what they have."""
     system = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
-    for module in (files, segments):
+    for module in (file_writer, segments):
         monkeypatch.setattr(module, "open_folder", lambda uri: (system, "deep/segments"))
     return Folder("far://deep/segments")
 

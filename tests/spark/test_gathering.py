@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import topwatch as tw
-from topwatch.errors import PipelineError
-from topwatch.spark.pipeline.reading import parse
+from topwatch.query.errors import PipelineError
+from topwatch.spark.pipeline.config.reading import parse
 
 SOURCES = ["north", "south"]
 FILES, ROWS = 3, 80

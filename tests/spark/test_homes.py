@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import topwatch as tw
-from topwatch.spark import homes
-from topwatch.spark.homes import UNCLAIMED, FolderHome, Home, StoreHome
-from topwatch.spark.manifest import Manifest, Turn
-from topwatch.spark.segments import Folder, Part
+from topwatch.spark.state import backends
+from topwatch.spark.state.backends import UNCLAIMED, FolderHome, Home, StoreHome
+from topwatch.spark.state.manifest import Manifest, Turn
+from topwatch.spark.state.segments import Folder, Part
 
 RETAIN = 2
 ROWS = pa.py_buffer(b"rows" * 100)
@@ -76,7 +76,7 @@ def home(request: pytest.FixtureRequest, folder: Folder) -> Home:
     return FolderHome(folder, 5, every=1) if request.param == "folder" else StoreHome(MapState())
 
 
-@pytest.mark.parametrize("size", [0, 1, homes.PIECE, homes.PIECE + 1])
+@pytest.mark.parametrize("size", [0, 1, backends.PIECE, backends.PIECE + 1])
 def test_what_is_put_is_got(home: Home, size: int) -> None:
     data = os.urandom(size)
     part = home.put(at(7), pa.py_buffer(data), 3)

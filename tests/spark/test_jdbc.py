@@ -13,8 +13,8 @@ from postgres_server import USER, Server, driver, postgres
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from topwatch.spark.jdbc import Table, driver_of
-from topwatch.spark.sinks import start
+from topwatch.spark.pipeline.jdbc import Table, driver_of
+from topwatch.spark.pipeline.sinks import start
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from maven_jars import UnavailableError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from topwatch.spark.sinks import start
-from topwatch.spark.sources import Source, open_source
+from topwatch.spark.pipeline.sinks import start
+from topwatch.spark.pipeline.sources import Source, open_source
 
 SCHEMA = "flow string, bytes double"
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import topwatch as tw
-from topwatch.spark import keeper as keeping
-from topwatch.spark.bulk import ROWS
-from topwatch.spark.homes import FolderHome
-from topwatch.spark.keeper import Keeper, Task
-from topwatch.spark.manifest import Manifest
-from topwatch.spark.segments import Folder
-from topwatch.spark.spec import Spec
+from topwatch.spark.operator import stateful as keeping
+from topwatch.spark.operator.partition_writer import ROWS
+from topwatch.spark.operator.stateful import Keeper, Task
+from topwatch.spark.state.backends import FolderHome
+from topwatch.spark.state.manifest import Manifest
+from topwatch.spark.state.segments import Folder
+from topwatch.spark.stream_spec import Spec
 
 RESULT = pa.schema(
     [("at", pa.int64()), ("query", pa.string()), ("op", pa.string()), ("id", pa.int64()), ("score", pa.float64())]

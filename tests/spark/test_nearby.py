@@ -10,22 +10,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from topwatch.errors import DataError
-from topwatch.spark import nearby
-from topwatch.spark.segments import Folder, Part, Segment, unpack
+from topwatch.query.errors import DataError
+from topwatch.spark.node import shared_memory
+from topwatch.spark.state.segments import Folder, Part, Segment, unpack
 
 pytestmark = pytest.mark.skipif(
-    not os.path.isdir("/dev/shm") or nearby._SET_LOCK is None, reason="this system has no shared memory of this kind"
+    not os.path.isdir("/dev/shm") or shared_memory._SET_LOCK is None,
+    reason="this system has no shared memory of this kind",
 )
 
 
 @pytest.fixture(autouse=True)
 def _sheets_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(nearby, "SHARED", str(tmp_path))
+    monkeypatch.setattr(shared_memory, "SHARED", str(tmp_path))
     for name in ("_idle", "_maps"):
-        monkeypatch.setattr(nearby, name, type(getattr(nearby, name))())
-    monkeypatch.setattr(nearby, "_made", 0)
-    monkeypatch.setattr(nearby, "_swept", False)
+        monkeypatch.setattr(shared_memory, name, type(getattr(shared_memory, name))())
+    monkeypatch.setattr(shared_memory, "_made", 0)
+    monkeypatch.setattr(shared_memory, "_swept", False)
 
 
 def rows(start: int) -> pa.Table:
@@ -61,11 +62,11 @@ def test_a_sheet_that_is_read_is_not_used_anew(tmp_path):
     for batch in range(2, 8):
         write(folder, batch, [rows(100 * batch)])
     assert held == rows(0)
-    assert nearby.read(part.segment, part.start, 8) is not None
+    assert shared_memory.read(part.segment, part.start, 8) is not None
     del held
     for batch in range(8, 11):
         write(folder, batch, [rows(100 * batch)])
-    assert nearby.read(part.segment, part.start, 8) is None
+    assert shared_memory.read(part.segment, part.start, 8) is None
     assert look(folder, part) == rows(0), "the disk has it"
 
 
@@ -73,7 +74,7 @@ def test_what_a_sheet_holds_of_another_segment_is_not_taken(tmp_path):
     folder = Folder(str(tmp_path / "segments"))
     _, parts = write(folder, 1, [rows(0), rows(7)])
     _, others = write(folder, 2, [rows(50), rows(57)])
-    sheets = os.path.join(nearby._folder(), "")
+    sheets = os.path.join(shared_memory._folder(), "")
     os.replace(sheets + others[0].segment, sheets + parts[0].segment)
     assert [look(folder, part) for part in parts] == [rows(0), rows(7)]
 
@@ -91,9 +92,9 @@ def test_without_room_segments_go_to_the_disk_alone(tmp_path, monkeypatch):
 @pytest.mark.parametrize("broken", ["nobody", "elsewhere"])
 def test_without_shared_memory_segments_go_to_the_disk_alone(tmp_path, monkeypatch, broken):
     if broken == "nobody":
-        monkeypatch.setattr(nearby, "SHARED", str(tmp_path / "nowhere"))
+        monkeypatch.setattr(shared_memory, "SHARED", str(tmp_path / "nowhere"))
     else:
-        monkeypatch.setattr(nearby, "_SET_LOCK", None)
+        monkeypatch.setattr(shared_memory, "_SET_LOCK", None)
     folder = Folder(str(tmp_path / "segments"))
     segment, (part,) = write(folder, 1, [rows(3)])
     assert segment._sheet is None
@@ -118,12 +119,12 @@ def test_sheets_of_workers_that_are_gone_are_removed(tmp_path):
         "os._exit(9)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
-    mine = nearby.take()
+    mine = shared_memory.take()
     assert mine is not None
     mine.publish("0000000002-mine.seg")
-    assert os.listdir(nearby._folder()) == ["0000000002-mine.seg"]
-    nearby._sweep(nearby._folder())
-    assert os.listdir(nearby._folder()) == ["0000000002-mine.seg"], "its owner lives"
+    assert os.listdir(shared_memory._folder()) == ["0000000002-mine.seg"]
+    shared_memory._sweep(shared_memory._folder())
+    assert os.listdir(shared_memory._folder()) == ["0000000002-mine.seg"], "its owner lives"
 
 
 def test_a_segment_that_is_written_twice_is_found_once(tmp_path):

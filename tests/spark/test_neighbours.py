@@ -15,13 +15,14 @@ import pyarrow as pa
 import pytest
 
 import topwatch as tw
-from topwatch.spark import handing, keeper, nearby, neighbours
-from topwatch.spark.bulk import BAD, ROWS
-from topwatch.spark.homes import FolderHome
-from topwatch.spark.keeper import Keeper, Task
-from topwatch.spark.manifest import Manifest
-from topwatch.spark.segments import Folder
-from topwatch.spark.spec import Spec
+from topwatch.spark.node import peers, shared_memory, shared_results
+from topwatch.spark.operator import stateful
+from topwatch.spark.operator.partition_writer import BAD, ROWS
+from topwatch.spark.operator.stateful import Keeper, Task
+from topwatch.spark.state.backends import FolderHome
+from topwatch.spark.state.manifest import Manifest
+from topwatch.spark.state.segments import Folder
+from topwatch.spark.stream_spec import Spec
 
 # Another worker, which takes the first micro-batch and so has the bucket warm.
 PEER = """
@@ -60,10 +61,10 @@ def _meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A folder of its own where workers meet, and nothing warm here."""
     with tempfile.TemporaryDirectory(dir="/tmp") as short:  # a socket's name must not be long
         monkeypatch.setattr(tempfile, "tempdir", short)
-        monkeypatch.setattr(neighbours, "_door", None)
-        monkeypatch.setattr(neighbours, "_keepers", {})
-        monkeypatch.setattr(keeper, "_warm", {})
-        monkeypatch.setattr(nearby, "_maps", {})
+        monkeypatch.setattr(peers, "_door", None)
+        monkeypatch.setattr(peers, "_keepers", {})
+        monkeypatch.setattr(stateful, "_warm", {})
+        monkeypatch.setattr(shared_memory, "_maps", {})
         yield
 
 
@@ -82,10 +83,10 @@ def peer_of(keeping: Keeper, task: Task, folder: Path) -> tuple[subprocess.Popen
 @pytest.mark.parametrize("how", ["alive", "stopped", "killed"])
 def test_a_bucket_that_a_peer_has_warm(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A peer that is silent is done without after some seconds, and what it still computes counts for nothing."""
-    monkeypatch.setattr(neighbours, "SILENCE", 1.0)
+    monkeypatch.setattr(peers, "SILENCE", 1.0)
     folder, bad = tmp_path / "segments", tmp_path / "bad"
     keeping = keeper_in(folder, quarantine=str(bad))
-    refused = {"kind": BAD, "data": neighbours.pack(pa.table({"reason": ["no id"], "raw": ["{}"]})).to_pybytes()}
+    refused = {"kind": BAD, "data": peers.pack(pa.table({"reason": ["no id"], "raw": ["{}"]})).to_pybytes()}
     peer, state = peer_of(keeping, Task(None, lines(folder, 1, 1.0)), tmp_path)
     try:
         if how == "stopped":
@@ -96,10 +97,10 @@ def test_a_bucket_that_a_peer_has_warm(tmp_path: Path, how: str, monkeypatch: py
         second = lines(folder, 2, 2.0)
         task = Task(state, [*second, {**second[0], **refused, "segment": None, "piece": 1}])
         began = time.monotonic()
-        done = neighbours.advance(keeping, task)
+        done = peers.advance(keeping, task)
         assert time.monotonic() - began < 60.0, "not for as long as the peer pleases"
         done.publish()
-        found = handing.fetch(done.tray) if done.tray is not None else done.found
+        found = shared_results.fetch(done.tray) if done.tray is not None else done.found
         assert found.select(["op", "id"]).to_pylist() == [{"op": "leave", "id": 1}, {"op": "enter", "id": 2}]
         manifest = Manifest.from_bytes(done.state)
         assert keeping.warm(manifest) == (how != "alive"), "it stays where it was, or was read again here"
@@ -110,7 +111,7 @@ def test_a_bucket_that_a_peer_has_warm(tmp_path: Path, how: str, monkeypatch: py
             while len(list(folder.glob("needs-*.json"))) < 3 and time.monotonic() < deadline:
                 time.sleep(0.05)  # it has computed its version, which nobody asks for any more
             assert len(list(folder.glob("needs-*.json"))) == 3
-        third = neighbours.advance(keeping, Task(done.state, lines(folder, 3, 1.5)))
+        third = peers.advance(keeping, Task(done.state, lines(folder, 3, 1.5)))
         assert third.found.num_rows == 0
         assert Manifest.from_bytes(third.state).rows == 3
         assert len(list(bad.iterdir())) == 1, "the same rows under the same name, whoever wrote them"
@@ -123,7 +124,7 @@ def test_a_bucket_that_a_peer_has_warm(tmp_path: Path, how: str, monkeypatch: py
 def test_buckets_of_two_calls_of_watch_are_never_the_same(tmp_path: Path) -> None:
     """Their folders and settings may differ, though they go on from one state."""
     one = keeper_in(tmp_path)
-    done = neighbours.advance(one, Task(None, lines(tmp_path, 1, 1.0)))
+    done = peers.advance(one, Task(None, lines(tmp_path, 1, 1.0)))
     done.publish()
     other = keeper_in(tmp_path)
     object.__setattr__(other._spec, "run", "later")
@@ -135,21 +136,21 @@ def test_a_folder_whose_name_is_too_long_for_a_socket(tmp_path: Path, monkeypatc
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    monkeypatch.setattr(neighbours, "_door", None)
+    monkeypatch.setattr(peers, "_door", None)
     keeping = keeper_in(tmp_path)
     state = None
     for _ in range(2):
-        state = neighbours.advance(keeping, Task(state, [])).state
+        state = peers.advance(keeping, Task(state, [])).state
 
 
 @pytest.mark.usefixtures("_meeting")
 def test_sockets_of_workers_that_are_gone_are_removed() -> None:
     import socket
 
-    folder = Path(neighbours._folder())
+    folder = Path(peers._folder())
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as gone, socket.socket(socket.AF_UNIX) as alive:
         gone.bind(str(folder / "gone.sock"))
         alive.bind(str(folder / "alive.sock"))
         alive.listen()
-        neighbours._sweep()
+        peers._sweep()
         assert [path.name for path in folder.iterdir()] == ["alive.sock"]

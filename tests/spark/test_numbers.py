@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import topwatch as tw
-from topwatch.spark.groups import FleetGroups, MonitorGroups
-from topwatch.spark.spec import Spec
-from topwatch.structures.spreading import KeyNumbers
+from topwatch.core.group_numbers import KeyNumbers
+from topwatch.spark.operator.groups import FleetGroups, MonitorGroups
+from topwatch.spark.stream_spec import Spec
 
 RESULT = pa.schema(
     [

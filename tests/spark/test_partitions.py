@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from spark.kills import complaints
 
 import topwatch as tw
-from topwatch.spark.manifest import PARTITIONS
+from topwatch.spark.state.manifest import PARTITIONS
 
 CASE = CASES["by-auto-short-50"]
 

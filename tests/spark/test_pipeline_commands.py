@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 from pipelines import EXAMPLE, written
 
-from topwatch.cli import cli
-from topwatch.errors import PipelineError
-from topwatch.spark.pipeline import building, read
+from topwatch.cli.main import cli
+from topwatch.query.errors import PipelineError
+from topwatch.spark.pipeline.config import building, read
 
 BROKEN = Path(__file__).with_name("broken")
 SCRIPT = Path(sys.executable).with_name("topwatch")
@@ -110,7 +110,7 @@ def test_installed_command_on_a_broken_file() -> None:
 def test_no_spark_is_imported(tmp_path: Path) -> None:
     (tmp_path / "p.yml").write_text(EXAMPLE)
     code = (
-        "import sys, topwatch.spark; from topwatch.cli import cli\n"
+        "import sys, topwatch.spark; from topwatch.cli.main import cli\n"
         "for command in ('check', 'explain'): cli.main([command, 'p.yml'], standalone_mode=False)\n"
         "print(sorted({'pyspark', 'py4j', 'pandas', 'polars'} & sys.modules.keys()))"
     )

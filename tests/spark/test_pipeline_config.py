@@ -9,10 +9,10 @@ import pytest
 from pipelines import EXAMPLE, pipeline
 
 import topwatch as tw
-from topwatch.bench.generators import KINDS
-from topwatch.spark.pipeline import building, read
-from topwatch.spark.pipeline.reading import parse
-from topwatch.spark.pipeline.sources import Generate
+from topwatch.datagen.generators import KINDS
+from topwatch.spark.pipeline.config import building, read
+from topwatch.spark.pipeline.config.reading import parse
+from topwatch.spark.pipeline.config.source_models import Generate
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
 

@@ -10,9 +10,9 @@ import pytest
 from pipelines import EXAMPLE, pipeline
 
 import topwatch as tw
-from topwatch.errors import PipelineError
-from topwatch.spark.pipeline import read
-from topwatch.spark.pipeline.reading import parse
+from topwatch.query.errors import PipelineError
+from topwatch.spark.pipeline.config import read
+from topwatch.spark.pipeline.config.reading import parse
 
 BROKEN = Path(__file__).with_name("broken")
 
@@ -104,7 +104,7 @@ def test_algorithm_that_is_no_name() -> None:
 
 
 def test_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topwatch.spark.pipeline.reading.MOST_BYTES", 100)
+    monkeypatch.setattr("topwatch.spark.pipeline.config.reading.MOST_BYTES", 100)
     path = tmp_path / "p.yml"
     path.write_bytes(b"#" * 101)
     with pytest.raises(PipelineError, match=r"p\.yml: too large; a pipeline has at most 100 bytes$"):
@@ -113,7 +113,7 @@ def test_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_parser_without_libyaml_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = parse(EXAMPLE)
-    monkeypatch.setattr("topwatch.spark.pipeline.nodes.yaml.__with_libyaml__", False)
+    monkeypatch.setattr("topwatch.spark.pipeline.config.yaml_nodes.yaml.__with_libyaml__", False)
     assert parse(EXAMPLE) == quick
 
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import topwatch as tw
-from topwatch.spark import pruned
-from topwatch.spark.pruned import PrunedBucket
-from topwatch.spark.pruning import Pruner, worthwhile
-from topwatch.spark.spec import Spec
+from topwatch.spark.operator import pruned_bucket
+from topwatch.spark.operator.pruned_bucket import PrunedBucket
+from topwatch.spark.operator.pruning import Pruner, worthwhile
+from topwatch.spark.stream_spec import Spec
 
 COLUMNS = ("x0", "x1", "x2")
 RESULT = pa.schema(
@@ -83,7 +83,7 @@ def pieces(rng: np.random.Generator, spec: Spec, table: pa.Table, first: int) ->
 def test_a_pruned_stream_is_as_a_monitor(
     rng: np.random.Generator, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pruned, "ROOM", int(rng.choice([0, 10, 4096])))
+    monkeypatch.setattr(pruned_bucket, "ROOM", int(rng.choice([0, 10, 4096])))
     count, every = int(rng.integers(50, 2000)), int(rng.choice([1, 1, 2, 7, 50, 1000]))
     spec = spec_of(queries(rng), int(rng.integers(1, 1500)), every)
     values = rows(rng, count)
@@ -115,7 +115,7 @@ def test_little_is_left_and_little_is_kept(rng: np.random.Generator) -> None:
         bucket.take(cut)
     expected = 3 * 2 * 10 * (1 + np.log(20_000 / 10))
     assert left / 10 < 1.1 * expected
-    assert bucket.status().live < 2 * expected + pruned.ROOM
+    assert bucket.status().live < 2 * expected + pruned_bucket.ROOM
     assert len(bucket.save()) < 1_000_000
 
 

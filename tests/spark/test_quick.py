@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import topwatch as tw
-from topwatch.spark import warming
-from topwatch.spark.running import QUICK
+from topwatch.spark.node import warm_up
+from topwatch.spark.pipeline.runner import QUICK
 
 HOME = Path(pyspark.__file__).parent
 ZIPPED = [str(path) for path in (HOME / "python" / "lib").glob("*.zip")]
@@ -71,9 +71,9 @@ def test_workers_have_loaded_their_code_before_a_stream_needs_them(
     context = spark.sparkContext
     # With a variable of its own this test gets processes of its own: those that other tests left have loaded it or not.
     monkeypatch.setitem(context.environment, "TOPWATCH_TEST", "warming")
-    loaded = context.parallelize([0], 1).map(lambda _: "topwatch.spark.keeper" in sys.modules)
+    loaded = context.parallelize([0], 1).map(lambda _: "topwatch.spark.operator.stateful" in sys.modules)
     assert loaded.collect() == [False]
-    warming._run(context)
+    warm_up._run(context)
     assert loaded.collect() == [True]
 
 
@@ -81,8 +81,8 @@ def test_workers_load_their_code_once_in_an_application(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[object] = []
-    monkeypatch.setattr(warming, "_warmed", set())
-    monkeypatch.setattr(warming, "_run", ran.append)
+    monkeypatch.setattr(warm_up, "_warmed", set())
+    monkeypatch.setattr(warm_up, "_run", ran.append)
     rows = spark.readStream.format("rate").load().selectExpr("value AS id", "CAST(value AS double) AS x")
     for name in "ab":
         tw.spark.watch(rows, tw.TopK(k=1, score=tw.linear(x=1.0)), tw.last(10), segments=str(tmp_path / name))

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from refusal import refused
 
 import topwatch as tw
-from topwatch.spark.sinks import start, start_quarantine
-from topwatch.spark.sources import open_source
+from topwatch.spark.pipeline.sinks import start, start_quarantine
+from topwatch.spark.pipeline.sources import open_source
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from refusal import refused
 
 import topwatch as tw
-from topwatch.bench import generators
-from topwatch.spark.sources import Source, open_source
+from topwatch.datagen import generators
+from topwatch.spark.pipeline.sources import Source, open_source
 
 SCHEMA = "flow string, bytes double, packets bigint, ts timestamp"
 

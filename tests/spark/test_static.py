@@ -20,7 +20,7 @@ from real_data import real
 from refusal import refused
 
 import topwatch as tw
-from topwatch.algorithms.dominating import tables
+from topwatch.tables import top_dominating
 
 ROWS = 900
 Line = tuple[Any, ...]
@@ -178,8 +178,8 @@ def test_dominating(
 ) -> None:
     """With little room there are several grids, and the candidates come in pieces; some are never enough."""
     if room:
-        monkeypatch.setattr(tables, "CANDIDATES", room)
-        monkeypatch.setattr(tables, "CELLS", 16)
+        monkeypatch.setattr(top_dominating, "CANDIDATES", room)
+        monkeypatch.setattr(top_dominating, "CELLS", 16)
     prefer: Any = {name: "min" if j % 2 else "max" for j, name in enumerate(NUMBERS[:d])}
     some = ranked(table, list(prefer))
     expected = best(some, dominated(numbers(some), list(prefer.items())), k)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from topwatch.spark.status import Answer, Status, read_status, write_status
+from topwatch.spark.state.status import Answer, Status, read_status, write_status
 
 HOT = Answer((), "hot", (("a", 0.9), (7, -1.5), (None, None)))
 

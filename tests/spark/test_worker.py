@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from topwatch.spark.running import MEMORY, on_one_machine
-from topwatch.spark.worker import LARGEST, SPARE
+from topwatch.spark.node.worker_tuning import LARGEST, SPARE
+from topwatch.spark.pipeline.runner import MEMORY, on_one_machine
 
 ASKED = """
 import gc

@@ -1,1 +1,1 @@
-"""One algorithm, one file, by the paper's name. ``plan.py`` chooses among them."""
+"""One algorithm, one file, by the paper's name. ``monitor/planner.py`` chooses among them."""

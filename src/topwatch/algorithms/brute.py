@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from topwatch.kernels.rows import ENTER, LEAVE, Rows, Step
-from topwatch.kernels.scoring import Floats, Ints
-from topwatch.queries import Dominating, FrequentSkyline, IncompleteTopK, Query, Skyline, Threshold
-from topwatch.structures.engine import Found, Window
-from topwatch.structures.saved import Saved
+from topwatch.core.engine import Found, Window
+from topwatch.core.kernels.rows import ENTER, LEAVE, Rows, Step
+from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.core.saved_state import Saved
+from topwatch.query.queries import Dominating, FrequentSkyline, IncompleteTopK, Query, Skyline, Threshold
 
 
 class Brute:

@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from topwatch.live.course import Answer
 from topwatch.live.drawing import WIDE, Best
+from topwatch.live.run_state import Answer
 
 CARD = 26  # columns of a card
 WIDEST = 44

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topwatch.live.frames import Stream
-from topwatch.monitor import Monitor
-from topwatch.queries import Nearest, Query, Threshold, TopK
-from topwatch.scoring import expr, linear, product, quadratic
-from topwatch.windows import last
+from topwatch.monitor.monitor import Monitor
+from topwatch.query.queries import Nearest, Query, Threshold, TopK
+from topwatch.query.scores import expr, linear, product, quadratic
+from topwatch.query.windows import last
 
 Batch: TypeAlias = Mapping[str, NDArray[np.float64]]
 

@@ -12,10 +12,10 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from topwatch.changes import Change
 from topwatch.live.frames import Frame
-from topwatch.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Query, Skyline, Threshold
-from topwatch.scoring import Score
+from topwatch.monitor.changes import Change
+from topwatch.query.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Query, Skyline, Threshold
+from topwatch.query.scores import Score
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderResult

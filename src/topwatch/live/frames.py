@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topwatch.changes import Change, Entry
-from topwatch.monitor import Monitor
-from topwatch.queries import Query, Threshold
+from topwatch.monitor.changes import Change, Entry
+from topwatch.monitor.monitor import Monitor
+from topwatch.query.queries import Query, Threshold
 
 LONGEST_PUSH = 0.04  # seconds: a screen and Ctrl-C wait for no more than that
 LARGEST_PUSH = 65_536

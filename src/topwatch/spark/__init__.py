@@ -8,13 +8,13 @@ from typing import Any
 # name → module that has it
 _LAZY = {
     "watch": "topwatch.spark.watching",
-    "chunks": "topwatch.spark.gathering",
-    "top": "topwatch.spark.tables",
-    "skyline": "topwatch.spark.tables",
-    "skyband": "topwatch.spark.tables",
-    "dominating": "topwatch.spark.tables",
-    "register": "topwatch.spark.table_functions",
-    "shuffled": "topwatch.spark.shuffles",
+    "chunks": "topwatch.spark.sources_union",
+    "top": "topwatch.spark.static.best_rows",
+    "skyline": "topwatch.spark.static.best_rows",
+    "skyband": "topwatch.spark.static.best_rows",
+    "dominating": "topwatch.spark.static.best_rows",
+    "register": "topwatch.spark.sql",
+    "shuffled": "topwatch.spark.shuffle_counts",
 }
 
 

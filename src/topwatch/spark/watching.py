@@ -8,16 +8,16 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from topwatch.errors import DataError, QueryError, nearest_name
-from topwatch.monitor import Monitor
-from topwatch.queries import Dominating, FrequentSkyline, IncompleteTopK, Query
-from topwatch.spark.file_order import PLACES, file_places, reads_files
-from topwatch.spark.gathering import places_of, union
-from topwatch.spark.pruning import worthwhile
-from topwatch.spark.quoting import quoted
-from topwatch.spark.spec import Spec
-from topwatch.spark.warming import warm_up
-from topwatch.windows import Window
+from topwatch.monitor.monitor import Monitor
+from topwatch.query.errors import DataError, QueryError, nearest_name
+from topwatch.query.queries import Dominating, FrequentSkyline, IncompleteTopK, Query
+from topwatch.query.windows import Window
+from topwatch.spark.column_names import quoted
+from topwatch.spark.node.warm_up import warm_up
+from topwatch.spark.operator.file_order import PLACES, file_places, reads_files
+from topwatch.spark.operator.pruning import worthwhile
+from topwatch.spark.sources_union import places_of, union
+from topwatch.spark.stream_spec import Spec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -168,8 +168,8 @@ def _check_sources(schema: StructType, query: IncompleteTopK) -> None:
 
 
 def _stream(df: DataFrame, spec: Spec) -> DataFrame:
-    from topwatch.spark.bulk import SCHEMA, Bulk
-    from topwatch.spark.processor import Watching
+    from topwatch.spark.operator.partition_writer import SCHEMA, Bulk
+    from topwatch.spark.operator.processor import Watching
 
     spark = df.sparkSession
     # Columns are called by their places: mapInArrow does not take a name with a dot. All in one step, since Spark goes
@@ -189,7 +189,7 @@ def _stream(df: DataFrame, spec: Spec) -> DataFrame:
 def _table(df: DataFrame, spec: Spec) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
-    from topwatch.spark.static import Sweep
+    from topwatch.spark.operator.static_frame import Sweep
 
     schema = _result(df.schema, spec)
     rows = df.select(*_carried(df, spec), F.monotonically_increasing_id().alias(POSITION))

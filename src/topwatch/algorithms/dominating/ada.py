@@ -16,7 +16,7 @@ at a thousandth of the window (``near``); it grows while events and counts cost 
 3/8 of the k-th score, and shrinks slowly otherwise. Not in the paper: a candidate whose interval has grown past 2 Δt
 gets an event again; candidates serve as reference rows, whose scores do not grow old; and a row stays out while k rows
 are above it, candidates as well as answers, so that the expiry of an answer makes few rows due
-(:mod:`topwatch.kernels.board`).
+(:mod:`topwatch.algorithms.dominating.kernels.safe_time`).
 
 *Obsolete events* (5.3) are due after the row has expired. ``kept`` is the share of them that is kept, for reference.
 
@@ -35,8 +35,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from topwatch.structures.contest import Design
-from topwatch.structures.event_contest import Intervals
+from topwatch.algorithms.dominating.engine import Intervals
+from topwatch.core.per_query_engine import Design
 
 
 def design(

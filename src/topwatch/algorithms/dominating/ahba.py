@@ -20,8 +20,8 @@ from __future__ import annotations
 import math
 
 from topwatch.algorithms.dominating.ada import candidates
-from topwatch.structures.contest import Design
-from topwatch.structures.event_contest import Intervals
+from topwatch.algorithms.dominating.engine import Intervals
+from topwatch.core.per_query_engine import Design
 
 
 def design(

@@ -17,8 +17,8 @@ every √N arrivals; ours: they bound scores as well.
 from __future__ import annotations
 
 from topwatch.algorithms.dominating.ada import candidates
-from topwatch.structures.contest import Design
-from topwatch.structures.event_contest import Intervals
+from topwatch.algorithms.dominating.engine import Intervals
+from topwatch.core.per_query_engine import Design
 
 
 def design(cells: int | None = None, near: int | None = None, maxcand: int | None = None, kept: float = 1.0) -> Design:

@@ -19,7 +19,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from topwatch.kernels.bfa import (
+from topwatch.algorithms.dominating.grid import DominanceGrid, new_walk
+from topwatch.algorithms.dominating.kernels.bfa_loop import (
     COMPARED,
     END,
     FLOOR,
@@ -31,15 +32,14 @@ from topwatch.kernels.bfa import (
     Scores,
     drive_bfa,
 )
-from topwatch.kernels.blocks import NO_BOUND
-from topwatch.kernels.counting import count_all
-from topwatch.kernels.rows import Log, Step
-from topwatch.kernels.scoring import Floats, Ints
-from topwatch.queries import Dominating
-from topwatch.structures.contest import Design
-from topwatch.structures.dominance_grid import DominanceGrid, new_walk
-from topwatch.structures.engine import Found, Window
-from topwatch.structures.preferred import Preferred
+from topwatch.algorithms.dominating.kernels.blocks import NO_BOUND
+from topwatch.algorithms.dominating.kernels.counting import count_all
+from topwatch.core.engine import Found, Window
+from topwatch.core.kernels.rows import Log, Step
+from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.core.per_query_engine import Design
+from topwatch.core.preferred_columns import Preferred
+from topwatch.query.queries import Dominating
 
 
 def design() -> Design:

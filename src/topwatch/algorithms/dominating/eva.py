@@ -18,8 +18,8 @@ Cost: when a row of the answer expires all N rows are due. Memory per row: an ev
 
 from __future__ import annotations
 
-from topwatch.structures.contest import Design
-from topwatch.structures.event_contest import Intervals
+from topwatch.algorithms.dominating.engine import Intervals
+from topwatch.core.per_query_engine import Design
 
 
 def design(cells: int | None = None) -> Design:

@@ -34,11 +34,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from topwatch.kernels.blocks import CONTENDS, NO_BOUND
-from topwatch.kernels.contenders import ROWS
-from topwatch.kernels.counting import COMPARED, COUNTED
-from topwatch.kernels.floor import AGAIN, ANEW, ON, drive_floor
-from topwatch.kernels.ground import (
+from topwatch.algorithms.dominating.exact_candidates import (
+    empty_contenders,
+    promising,
+    ranked_members,
+    rename_contenders,
+)
+from topwatch.algorithms.dominating.grid import DominanceGrid, new_walk
+from topwatch.algorithms.dominating.kernels.blocks import CONTENDS, NO_BOUND
+from topwatch.algorithms.dominating.kernels.codes import NOT_RANKED
+from topwatch.algorithms.dominating.kernels.counting import COMPARED, COUNTED
+from topwatch.algorithms.dominating.kernels.exact_scores import ROWS
+from topwatch.algorithms.dominating.kernels.floor_bounds import (
     LENGTH,
     LEVEL,
     LIVE,
@@ -54,14 +61,12 @@ from topwatch.kernels.ground import (
     Ground,
     bounds_by_slot,
 )
-from topwatch.kernels.lanes import NOT_RANKED
-from topwatch.kernels.rows import Log, Step
-from topwatch.kernels.scoring import Floats, Ints
-from topwatch.queries import Dominating
-from topwatch.structures.contest import NO_STEP, NONE, Design
-from topwatch.structures.contestants import empty_contenders, promising, ranked_members, rename_contenders
-from topwatch.structures.dominance_grid import DominanceGrid, new_walk
-from topwatch.structures.engine import Found, Window
+from topwatch.algorithms.dominating.kernels.floor_loop import AGAIN, ANEW, ON, drive_floor
+from topwatch.core.engine import Found, Window
+from topwatch.core.kernels.rows import Log, Step
+from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.core.per_query_engine import NO_STEP, NONE, Design
+from topwatch.query.queries import Dominating
 
 PIVOTS = 2048  # chosen in each epoch
 LAST_LOW = 512

@@ -26,12 +26,12 @@ and 320 B a bitmap and source.
 
 from __future__ import annotations
 
+from topwatch.algorithms.incomplete.engine import Design
+from topwatch.algorithms.incomplete.instances import Aggregation
+from topwatch.algorithms.incomplete.objects import Ledger
 from topwatch.algorithms.incomplete.tally import margin
-from topwatch.incomplete import IncompleteTopK
-from topwatch.structures.aggregation import Aggregation
-from topwatch.structures.feed import FifoFeed
-from topwatch.structures.gatherings import Design
-from topwatch.structures.ledger import Ledger
+from topwatch.core.stream import FifoFeed
+from topwatch.query.incomplete_topk import IncompleteTopK
 
 
 def design(slack: int | None = None, sweep: int | None = None, bitmaps: int = 256) -> Design:

@@ -9,8 +9,8 @@ distinct other objects dominate is given up.
 The paper keeps lists by current score (csorted) and by best score (bsorted), and for each instance a counter and the
 ids of its dominators. Here one number says it all: k objects dominate an instance if and only if the k-th best score
 that the rows after it make is above its best score. A walk over the instances, from the newest back, knows that number
-at each of them, and gives up the same instances (``kernels/eaa.py``). It is done after every 64th part of a window, so
-that some instances are retained a little longer.
+at each of them, and gives up the same instances (``algorithms/incomplete/kernels/eaa_loop.py``). It is done after every
+64th part of a window, so that some instances are retained a little longer.
 
 Errata and readings:
 
@@ -32,12 +32,12 @@ after N/64 rows. Memory: as ``tally``, and 24 B a row.
 
 from __future__ import annotations
 
+from topwatch.algorithms.incomplete.engine import Design
+from topwatch.algorithms.incomplete.instances import Aggregation
+from topwatch.algorithms.incomplete.objects import Ledger
 from topwatch.algorithms.incomplete.tally import margin
-from topwatch.incomplete import IncompleteTopK
-from topwatch.structures.aggregation import Aggregation
-from topwatch.structures.feed import FifoFeed
-from topwatch.structures.gatherings import Design
-from topwatch.structures.ledger import Ledger
+from topwatch.core.stream import FifoFeed
+from topwatch.query.incomplete_topk import IncompleteTopK
 
 
 def design(slack: int | None = None, sweep: int | None = None) -> Design:

@@ -17,17 +17,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from topwatch.algorithms.topk.tsl import view_size
-from topwatch.incomplete import IncompleteTopK
-from topwatch.kernels.objects import HEAD, Objects
-from topwatch.kernels.ordered import BUCKET
-from topwatch.kernels.rows import Log, Step
-from topwatch.kernels.sla import ALWAYS, READ, Lists, drive_sla, list_all
-from topwatch.kernels.tally import Arrivals
-from topwatch.structures.feed import FifoFeed
-from topwatch.structures.gatherings import Design
-from topwatch.structures.ledger import Ledger, size_of
-from topwatch.structures.ordered import new_ordered
+from topwatch.algorithms.incomplete.engine import Design
+from topwatch.algorithms.incomplete.kernels.object_scores import HEAD, Objects
+from topwatch.algorithms.incomplete.kernels.sla_loop import ALWAYS, READ, Lists, drive_sla, list_all
+from topwatch.algorithms.incomplete.kernels.tally_loop import Arrivals
+from topwatch.algorithms.incomplete.objects import Ledger, size_of
+from topwatch.core.kernels.rows import Log, Step
+from topwatch.core.kernels.sorted_lists import BUCKET
+from topwatch.core.sorted_columns import new_ordered, view_size
+from topwatch.core.stream import FifoFeed
+from topwatch.query.incomplete_topk import IncompleteTopK
 
 
 def design(kmax: int | None = None, view: bool = True) -> Design:

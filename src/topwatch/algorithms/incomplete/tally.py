@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 
-from topwatch.incomplete import IncompleteTopK
-from topwatch.kernels.objects import Objects
-from topwatch.kernels.rows import Log, Step
-from topwatch.kernels.tally import Arrivals, drive_tally
-from topwatch.structures.feed import FifoFeed
-from topwatch.structures.gatherings import Design
-from topwatch.structures.ledger import Ledger, Sizes
+from topwatch.algorithms.incomplete.engine import Design
+from topwatch.algorithms.incomplete.kernels.object_scores import Objects
+from topwatch.algorithms.incomplete.kernels.tally_loop import Arrivals, drive_tally
+from topwatch.algorithms.incomplete.objects import Ledger, Sizes
+from topwatch.core.kernels.rows import Log, Step
+from topwatch.core.stream import FifoFeed
+from topwatch.query.incomplete_topk import IncompleteTopK
 
 
 def design(slack: int | None = None) -> Design:

@@ -7,23 +7,23 @@ the window's snapshots with probability 1 - 2 delta.
 In one process no message is saved, but work: between two samples rows are only taken note of, and at a sample the
 skyline is computed from all live rows. Algorithm 6 reports counters *exceeding* share times the samples, where
 Definition 5 has *at least*: here it is at least, as without sampling. R is the theorem's, and 1 at most; the theorem
-speaks of a full window. The first snapshot is always sampled, as by devices (``topwatch.skyline``).
+speaks of a full window. The first snapshot is always sampled, as by devices (``topwatch.edge.protocol``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topwatch.kernels.rows import Step
-from topwatch.kernels.scoring import Ints
-from topwatch.queries import FrequentSkyline
-from topwatch.sampling import is_sampled, sampling_rate
-from topwatch.structures.contest import Contest, Design
-from topwatch.structures.engine import Window
-from topwatch.structures.frequent import Frequent
-from topwatch.structures.front import front
-from topwatch.structures.latest import LatestWindow
-from topwatch.structures.preferred import Preferred
+from topwatch.algorithms.skyline.frequent import Frequent
+from topwatch.core.engine import Window
+from topwatch.core.kernels.rows import Step
+from topwatch.core.kernels.scoring import Ints
+from topwatch.core.latest_window import LatestWindow
+from topwatch.core.per_query_engine import Contest, Design
+from topwatch.core.preferred_columns import Preferred
+from topwatch.core.sampled_timestamps import is_sampled, sampling_rate
+from topwatch.query.queries import FrequentSkyline
+from topwatch.tables.skyline import front
 
 
 def design(epsilon: float = 0.2, delta: float = 0.1, seed: int = 0) -> Design:

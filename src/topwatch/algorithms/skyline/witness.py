@@ -3,8 +3,8 @@
 In windows that rows leave in the order they came, that is the youngest dominator: a row that a newer one dominates can
 never come into the skyline and is dropped, and where all dominators are older, the row comes into it when the youngest
 has expired. So the moment is known when the row arrives, and an expiry costs nothing but a look at the rows that waited
-for it (:mod:`topwatch.structures.unbeaten`). In ``latest()`` windows, where rows move and go at any time, any dominator
-will do (:mod:`topwatch.structures.witnesses`).
+for it (:mod:`topwatch.algorithms.skyline.fifo_skyline`). In ``latest()`` windows, where rows move and go at any time,
+any dominator will do (:mod:`topwatch.algorithms.skyline.latest_skyline`).
 
 This is not in the five papers. For first-in-first-out windows the idea is that of the eager algorithm of Tao and
 Papadias, "Maintaining sliding window skylines on data streams", TKDE 18(3), 2006; comparing from the newest row on, and
@@ -20,15 +20,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from topwatch.kernels.rows import ENTER, Step
-from topwatch.kernels.scoring import Ints
-from topwatch.queries import FrequentSkyline, Skyline
-from topwatch.structures.contest import NOTHING, Contest, Design
-from topwatch.structures.engine import Window
-from topwatch.structures.frequent import Frequent
-from topwatch.structures.latest import LatestWindow
-from topwatch.structures.unbeaten import UnbeatenRows
-from topwatch.structures.witnesses import WitnessedRows
+from topwatch.algorithms.skyline.fifo_skyline import UnbeatenRows
+from topwatch.algorithms.skyline.frequent import Frequent
+from topwatch.algorithms.skyline.latest_skyline import WitnessedRows
+from topwatch.core.engine import Window
+from topwatch.core.kernels.rows import ENTER, Step
+from topwatch.core.kernels.scoring import Ints
+from topwatch.core.latest_window import LatestWindow
+from topwatch.core.per_query_engine import NOTHING, Contest, Design
+from topwatch.query.queries import FrequentSkyline, Skyline
 
 
 def design() -> Design:

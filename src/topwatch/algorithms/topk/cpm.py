@@ -15,7 +15,7 @@ query, which visits the same cells in the end. It serves other scores too, as ``
 from __future__ import annotations
 
 from topwatch.algorithms.topk import tma
-from topwatch.structures.standing import Design
+from topwatch.algorithms.topk.engine import Design
 
 
 def design(cells: int | None = None) -> Design:

@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from topwatch.errors import QueryError
+from topwatch.query.errors import QueryError
 
 if TYPE_CHECKING:
-    from topwatch.structures.gliding import Indexing, Scheme
-    from topwatch.structures.skybands import Skyband
+    from topwatch.algorithms.topk.skyband_engine import Indexing, Scheme
+    from topwatch.algorithms.topk.skybands import Skyband
 
 SIGMA = 1e-3
 ADDITIONAL = 10  # the paper's a: rows kept so that a threshold need not be given up at once
@@ -43,11 +43,11 @@ def scheme(
 ) -> Scheme:
     """A probabilistic skyband; with ``max_error`` (which is σ then) RAPF while the stream has an order in time.
 
-    The paper leaves that switch open (section 4.1.3). See :mod:`topwatch.structures.order` for the test.
+    The paper leaves that switch open (section 4.1.3). See :mod:`topwatch.algorithms.topk.order_test` for the test.
     """
     from topwatch.algorithms.topk import rapf
-    from topwatch.structures.gliding import Scheme
-    from topwatch.structures.skybands import ProbabilisticSkyband
+    from topwatch.algorithms.topk.skyband_engine import Scheme
+    from topwatch.algorithms.topk.skybands import ProbabilisticSkyband
 
     error = sigma if max_error is None else max_error
     band = ProbabilisticSkyband(lambda n, k: candidate_limit(n, k, error), ADDITIONAL)
@@ -57,7 +57,7 @@ def scheme(
 
 def probabilistic_filter() -> Skyband:
     """A probabilistic skyband over a buffer: with the paper's σ, and without additional rows (section 6.1)."""
-    from topwatch.structures.skybands import ProbabilisticSkyband
+    from topwatch.algorithms.topk.skybands import ProbabilisticSkyband
 
     return ProbabilisticSkyband(candidate_limit, 0)
 

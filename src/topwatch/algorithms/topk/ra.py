@@ -14,8 +14,8 @@ Ours differs: all expired rows leave at the next expiry that concerns the answer
 
 from __future__ import annotations
 
-from topwatch.structures.gliding import Scheme
-from topwatch.structures.skybands import RelaxedSkyband
+from topwatch.algorithms.topk.skyband_engine import Scheme
+from topwatch.algorithms.topk.skybands import RelaxedSkyband
 
 RELAX = 0.2  # the paper's γ
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from topwatch.algorithms.topk.pa import probabilistic_filter
 from topwatch.algorithms.topk.ra import RELAX
-from topwatch.structures.gliding import Indexing, Scheme
-from topwatch.structures.skybands import RelaxedSkyband
+from topwatch.algorithms.topk.skyband_engine import Indexing, Scheme
+from topwatch.algorithms.topk.skybands import RelaxedSkyband
 
 
 def scheme(

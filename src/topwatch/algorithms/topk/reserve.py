@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from topwatch.structures.standing import Design
+from topwatch.algorithms.topk.engine import Design
 
 DEVIATIONS = 3.5
 STRETCH = 3  # times k + slack that a reserve may have more

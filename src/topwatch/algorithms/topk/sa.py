@@ -18,8 +18,8 @@ filled from the window's rows once, as after a restore.
 
 from __future__ import annotations
 
-from topwatch.structures.gliding import Scheme
-from topwatch.structures.skybands import StrictSkyband
+from topwatch.algorithms.topk.skyband_engine import Scheme
+from topwatch.algorithms.topk.skybands import StrictSkyband
 
 
 def scheme() -> Scheme:

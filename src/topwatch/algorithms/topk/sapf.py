@@ -14,8 +14,8 @@ rows ``buffered``.
 from __future__ import annotations
 
 from topwatch.algorithms.topk.pa import probabilistic_filter
-from topwatch.structures.gliding import Indexing, Scheme
-from topwatch.structures.skybands import StrictSkyband
+from topwatch.algorithms.topk.skyband_engine import Indexing, Scheme
+from topwatch.algorithms.topk.skybands import StrictSkyband
 
 
 def scheme(buffer: int | None = None, index: Indexing = "auto", cells: int | None = None) -> Scheme:

@@ -12,8 +12,8 @@ the filter, and the filter's; in ``stats()`` both are ``kept``, and the buffer's
 from __future__ import annotations
 
 from topwatch.algorithms.topk.ra import RELAX
-from topwatch.structures.gliding import Indexing, Scheme
-from topwatch.structures.skybands import RelaxedSkyband, StrictSkyband
+from topwatch.algorithms.topk.skyband_engine import Indexing, Scheme
+from topwatch.algorithms.topk.skybands import RelaxedSkyband, StrictSkyband
 
 
 def scheme(

@@ -15,8 +15,8 @@ in ``stats()`` both are ``kept``, and the buffer's rows ``buffered``.
 
 from __future__ import annotations
 
-from topwatch.structures.gliding import Indexing, Scheme
-from topwatch.structures.skybands import StrictSkyband
+from topwatch.algorithms.topk.skyband_engine import Indexing, Scheme
+from topwatch.algorithms.topk.skybands import StrictSkyband
 
 
 def scheme(buffer: int | None = None, index: Indexing = "auto", cells: int | None = None) -> Scheme:

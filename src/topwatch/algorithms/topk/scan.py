@@ -9,8 +9,8 @@ Cost per arrival: Q d multiplications, about four of them per cycle of the proce
 
 from __future__ import annotations
 
+from topwatch.algorithms.topk.engine import Design
 from topwatch.algorithms.topk.reserve import slack_for
-from topwatch.structures.standing import Design
 
 
 def design() -> Design:

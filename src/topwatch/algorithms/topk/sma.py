@@ -18,7 +18,7 @@ best k rows and its bar raised, which is as exact. The order of expiry must be k
 
 from __future__ import annotations
 
-from topwatch.structures.standing import Design
+from topwatch.algorithms.topk.engine import Design
 
 
 def design(cells: int | None = None) -> Design:

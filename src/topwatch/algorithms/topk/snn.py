@@ -13,7 +13,7 @@ Ours differs as ``sma`` and ``cpm`` do.
 from __future__ import annotations
 
 from topwatch.algorithms.topk import sma
-from topwatch.structures.standing import Design
+from topwatch.algorithms.topk.engine import Design
 
 
 def design(cells: int | None = None) -> Design:

@@ -14,16 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from topwatch.kernels.compile import kernel
-from topwatch.kernels.route import Index, new_hits, route_by_lists, route_by_scan
-from topwatch.kernels.rows import ENTER, LEAVE, Rows, Step
-from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries
-from topwatch.kernels.walk import HITS, LISTED, SCORES
-from topwatch.queries import Query
-from topwatch.structures.engine import Found, Window
-from topwatch.structures.grid import Grid, cells_per_axis, unindexed
-from topwatch.structures.saved import Saved
-from topwatch.structures.table import QueryTable
+from topwatch.algorithms.topk.grid import Grid, cells_per_axis, unindexed
+from topwatch.algorithms.topk.kernels.route import Index, new_hits, route_by_lists, route_by_scan
+from topwatch.algorithms.topk.kernels.walk_cells import HITS, LISTED, SCORES
+from topwatch.algorithms.topk.query_table import QueryTable
+from topwatch.core.engine import Found, Window
+from topwatch.core.jit import kernel
+from topwatch.core.kernels.rows import ENTER, LEAVE, Rows, Step
+from topwatch.core.kernels.scoring import BLOCK, Floats, Ints, Queries
+from topwatch.core.saved_state import Saved
+from topwatch.query.queries import Query
 
 _NONE = np.empty(0, np.int64)
 

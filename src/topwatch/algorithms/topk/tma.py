@@ -17,7 +17,7 @@ there).
 
 from __future__ import annotations
 
-from topwatch.structures.standing import Design
+from topwatch.algorithms.topk.engine import Design
 
 
 def design(cells: int | None = None) -> Design:

@@ -18,35 +18,32 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from topwatch.kernels.compile import ZERO, kernel
-from topwatch.kernels.drive import HIT, STALE, age, begin, judge, let_go, new_place, put_in_order, take_in
-from topwatch.kernels.ordered import Ordered
-from topwatch.kernels.report import Answers
-from topwatch.kernels.route import Index, new_hits, route_by_scan
-from topwatch.kernels.rows import Log, Rows, Step, with_room
-from topwatch.kernels.runs import Runs
-from topwatch.kernels.scoring import BLOCK, Floats, Ints, Queries
-from topwatch.kernels.threshold import fill_by_threshold
-from topwatch.kernels.walk import FILLS
-from topwatch.queries import Query
-from topwatch.structures.engine import Found, Window
-from topwatch.structures.grid import unindexed
-from topwatch.structures.ordered import OrderedColumns, put_row, take_row
-from topwatch.structures.saved import Saved
-from topwatch.structures.standing import Design, Standing
-
-TUNED = {1: 4, 5: 10, 10: 20, 20: 30, 50: 70, 100: 120}  # the paper's best kmax (section 8)
-
-
-def view_size(k: int) -> int:
-    """Return kmax as the paper tuned it, and about as much between and beyond its values.
-
-    >>> [view_size(k) for k in (1, 3, 20, 200)]
-    [4, 7, 30, 230]
-    """
-    if k in TUNED:
-        return TUNED[k]
-    return max(k + 4, min(2 * k, k + 10) if k < 50 else k + max(20, 3 * k // 20))
+from topwatch.algorithms.topk.engine import Design, Standing
+from topwatch.algorithms.topk.grid import unindexed
+from topwatch.algorithms.topk.kernels.report import Answers
+from topwatch.algorithms.topk.kernels.route import Index, new_hits, route_by_scan
+from topwatch.algorithms.topk.kernels.sorted_runs import Runs
+from topwatch.algorithms.topk.kernels.threshold_algorithm import fill_by_threshold
+from topwatch.algorithms.topk.kernels.topk_loop import (
+    HIT,
+    STALE,
+    age,
+    begin,
+    judge,
+    let_go,
+    new_place,
+    put_in_order,
+    take_in,
+)
+from topwatch.algorithms.topk.kernels.walk_cells import FILLS
+from topwatch.core.engine import Found, Window
+from topwatch.core.jit import ZERO, kernel
+from topwatch.core.kernels.rows import Log, Rows, Step, with_room
+from topwatch.core.kernels.scoring import BLOCK, Floats, Ints, Queries
+from topwatch.core.kernels.sorted_lists import Ordered
+from topwatch.core.saved_state import Saved
+from topwatch.core.sorted_columns import OrderedColumns, put_row, take_row, view_size
+from topwatch.query.queries import Query
 
 
 class TSL:
@@ -156,7 +153,7 @@ def _drive(
     log: Log,
     counters: Ints,
 ) -> Log:
-    """Take a step: the loop of ``kernels/drive.py`` with sorted lists for a grid."""
+    """Take a step: the loop of ``algorithms/topk/kernels/topk_loop.py`` with sorted lists for a grid."""
     hits = new_hits(len(runs.bar))
     stale = np.empty(len(runs.bar), np.int64)
     here = new_place(len(runs.bar))

@@ -1,163 +1,199 @@
-"""Where rows come from. ``options`` pass through to Spark as they are."""
+"""Where rows come from: files, Kafka, a socket, Spark's rate source, generated rows.
+
+Every source gives a streaming DataFrame of its columns, with ``_problem`` where a row cannot be used, and the columns
+that put rows back into the order in which the source had them, whatever Spark did to them since.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
-from topwatch.spark.pipeline.fields import COUNT, SETTINGS, Count, Location, Names, Settings, Text, short_for, shown
-from topwatch.spark.pipeline.parts import OneOf, Part, refuse
-from topwatch.spark.pipeline.schemas import DDL, Ddl, columns_of
+from topwatch.query.errors import DataError, QueryError, nearest_name
+from topwatch.spark.operator.file_order import PLACES, file_places
+from topwatch.spark.pipeline.generated import NAME, RowsOf, source_of
+from topwatch.spark.pipeline.settings import check_connector, needed, text_options
+from topwatch.spark.pipeline.text_rows import FORMATS, PROBLEM, check_options, parse, schema_of
 
-SERVERS = "host:port, or a list of them"
-
-_SUFFIX = re.compile(r"\.(csv|json|parquet|jsonl|ndjson)(?:\.(?:gz|bz2|zst|lz4|snappy))?$", re.IGNORECASE)
-_LINES = {"jsonl": "json", "ndjson": "json"}
-
-Servers = Annotated[
-    str, BeforeValidator(lambda value: ",".join(value) if _texts(value) else value), Field(min_length=1)
-]
-
-
-def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
+# The topic tells apart what partition and offset alone do not.
+_KAFKA_PLACE = {f"_kafka_{field}": field for field in ("timestamp", "topic", "partition", "offset")}
+_BYTE_ORDER_MARK = "\ufeff"
 
 
-class Files(Part):
-    """Files that are there, and those that come."""
+@dataclass(frozen=True)
+class Source:
+    """Rows to be watched.
 
-    shape: ClassVar[str] = "a path such as data/*.parquet, or a mapping of path, format, schema, max_files, options"
+    Attributes
+    ----------
+    frame : DataFrame
+        Streaming: the source's columns, the columns of ``order``, and ``_problem``, null or why the row cannot be
+        used. Sources that parse text also have it, in ``_raw``.
+    order : tuple of str
+        Columns of the frame; rows sorted by them stand as they did at the source. Empty where nothing tells.
+    note : str
+        A sentence that says what is read and in which order.
+    """
 
-    path: Location = Field(description="a path such as data/*.parquet")
-    format: Literal["csv", "json", "parquet"] = Field(
-        description="csv, json or parquet (needed where the path does not end in one of them)"
+    frame: DataFrame
+    order: tuple[str, ...]
+    note: str
+
+
+Opener: TypeAlias = Callable[[SparkSession, Mapping[str, Any]], Source]
+
+
+def open_source(spark: SparkSession, kind: str, settings: Mapping[str, Any], rows_of: RowsOf | None = None) -> Source:
+    """Open a source; nothing is read before the query starts, except files whose schema was not given.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session to read with.
+    kind : str
+        ``files``, ``kafka``, ``rate``, ``socket`` or ``generate``.
+    settings : mapping
+        ``files``: path, format, schema, options, max_files. ``kafka``: servers, topic or topics, format, schema,
+        options. ``rate``: rows_per_second, options. ``socket``: host, port, format, schema. ``generate``: kind, dims,
+        rows, rows_per_batch, seed. A setting that is None counts as left out.
+    rows_of : function, optional
+        What makes the rows of ``generate``; see :data:`topwatch.spark.pipeline.generated.RowsOf`.
+
+    Raises
+    ------
+    QueryError
+        A setting is missing or makes no sense.
+    DataError
+        There is no file to take the schema from.
+
+    Notes
+    -----
+    Kafka's timestamps are the producers' own unless the topic is told otherwise (LogAppendTime). Where they go back
+    within a partition, rows of a micro-batch stand in the order of the timestamps, not in that of the offsets.
+    """
+    kinds: dict[str, Opener] = {**_KINDS, "generate": partial(_generate, rows_of=rows_of)}
+    if kind not in kinds:
+        raise QueryError(f"source: accepted are {', '.join(kinds)}, got {kind!r}{nearest_name(kind, kinds)}")
+    return kinds[kind](spark, {name: value for name, value in settings.items() if value is not None})
+
+
+def _files(spark: SparkSession, settings: Mapping[str, Any]) -> Source:
+    path, form = str(needed(settings, "source.files", "path")), str(needed(settings, "source.files", "format"))
+    if form not in (*FORMATS, "parquet"):
+        raise QueryError(f"source.files.format: accepted are {', '.join(FORMATS)} and parquet, got {form!r}")
+    options = text_options(settings)
+    if form != "parquet":
+        check_options(options)
+    schema = schema_of(settings.get("schema") or _inferred(spark, path, form, options), PLACES)
+    reader = spark.readStream.options(**options)
+    if "max_files" in settings:
+        reader = reader.option("maxFilesPerTrigger", int(settings["max_files"]))
+    if form == "parquet":
+        frame = reader.schema(schema).parquet(path).select("*", *file_places(), _no_problem())
+    else:
+        frame = _of_lines(reader.text(path).select("*", *file_places()), form, schema, options)
+    origin = "" if "schema" in settings else ", with the columns that the files there at the start have"
+    note = f"{form} files {path}{origin}; rows in the order of the files' times, then as they stand there"
+    return Source(frame, PLACES, note)
+
+
+def _inferred(spark: SparkSession, path: str, form: str, options: Mapping[str, str]) -> StructType:
+    infer = {"header": "true", "inferSchema": "true"} if form == "csv" else {}
+    try:
+        schema = spark.read.format(form).options(**{**infer, **options}).load(path).schema
+    except AnalysisException as error:
+        if error.getCondition() not in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+            raise
+        schema = StructType()
+    if not schema.fields:
+        raise DataError(
+            f"source.files.path: no rows at {path!r} to take the columns from; put a file there or give a schema"
+        )
+    return schema
+
+
+def _kafka(spark: SparkSession, settings: Mapping[str, Any]) -> Source:
+    topics = settings.get("topics") or [needed(settings, "source.kafka", "topic")]
+    names = [topics] if isinstance(topics, str) else list(topics)
+    form = str(settings.get("format", "json"))
+    schema, options = schema_of(needed(settings, "source.kafka", "schema"), _KAFKA_PLACE), text_options(settings)
+    check_options(options)
+    reader = spark.readStream.format("kafka").options(**options)
+    reader = reader.option("kafka.bootstrap.servers", str(needed(settings, "source.kafka", "servers")))
+    check_connector(spark, "source.kafka")
+    records = reader.option("subscribe", ",".join(names)).load()
+    place = [sf.col(field).alias(name) for name, field in _KAFKA_PLACE.items()]
+    text = records.select(sf.col("value").cast("string").alias("value"), *place)
+    frame = parse(text, form, schema, options, list(_KAFKA_PLACE))
+    note = f"Kafka topic{'s' * (len(names) > 1)} {', '.join(names)}; rows in the order of timestamp, partition, offset"
+    return Source(frame, tuple(_KAFKA_PLACE), note)
+
+
+def _rate(spark: SparkSession, settings: Mapping[str, Any]) -> Source:
+    reader = spark.readStream.format("rate").options(**text_options(settings))
+    rows = settings.get("rows_per_second")
+    frame = (reader if rows is None else reader.option("rowsPerSecond", int(rows))).load()
+    return Source(frame.select("*", _no_problem()), ("value",), "Spark's rate source; rows in the order of value")
+
+
+def _socket(spark: SparkSession, settings: Mapping[str, Any]) -> Source:
+    host, port = str(needed(settings, "source.socket", "host")), int(needed(settings, "source.socket", "port"))
+    form = str(needed(settings, "source.socket", "format"))
+    schema = schema_of(needed(settings, "source.socket", "schema"))
+    lines = spark.readStream.format("socket").option("host", host).option("port", port).load()
+    note = f"socket {host}:{port}; rows as they come, and after a restart those that came meanwhile are lost"
+    return Source(_of_lines(lines, form, schema, {}), (), note)
+
+
+def _generate(spark: SparkSession, settings: Mapping[str, Any], rows_of: RowsOf | None) -> Source:
+    if rows_of is None:
+        raise QueryError("source.generate: nothing to generate rows with; give open_source rows_of=")
+    kind, dims, seed = str(settings.get("kind", "ind")), int(settings.get("dims", 4)), int(settings.get("seed", 0))
+    rows_of(kind, dims, seed, 0, 0)  # what the generator refuses is refused here and not on an executor
+    spark.dataSource.register(source_of(rows_of))
+    reader = spark.readStream.format(NAME).option("slices", spark.sparkContext.defaultParallelism)
+    reader = reader.options(
+        kind=kind, dims=dims, seed=seed, rows_per_batch=int(settings.get("rows_per_batch", 100_000))
     )
-    ddl: Ddl | None = Field(None, alias="schema", description=DDL)
-    max_files: Count | None = Field(None, description=COUNT)
-    options: Settings = Field({}, description=SETTINGS)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _format_from_suffix(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and "format" not in data and isinstance(data.get("path"), str):
-            suffix = _SUFFIX.search(data["path"])
-            if suffix:
-                name = suffix[1].lower()
-                return {**data, "format": _LINES.get(name, name)}
-        return data
-
-    def columns(self) -> tuple[str, ...] | None:
-        """Return the names of the columns, or None where only the files know them."""
-        return None if self.ddl is None else columns_of(self.ddl)
-
-    def __str__(self) -> str:
-        return shown(self.path)
+    frame = (reader.option("rows", int(settings["rows"])) if "rows" in settings else reader).load()
+    count = f"{int(settings['rows']):,} rows" if "rows" in settings else "rows without end"
+    note = f"{count} of {kind}, {dims} columns, seed {seed}; in the order of id"
+    return Source(frame.select("*", _no_problem()), (), note)
 
 
-class Kafka(Part):
-    """One or more topics whose values are JSON."""
-
-    servers: Servers = Field(description=SERVERS)
-    topic: Text | None = Field(None, description="the name of a topic")
-    topics: Names | None = Field(None, description="a list of topics")
-    format: Literal["json"] = Field("json", description="json")
-    ddl: Ddl = Field(alias="schema", description=DDL)
-    options: Settings = Field({}, description=SETTINGS)
-
-    @model_validator(mode="after")
-    def _topic_or_topics(self) -> Self:
-        if (self.topic is None) == (self.topics is None):
-            got = "none of them" if self.topic is None else "both"
-            raise refuse(f"expected either topic or topics, got {got}", *(("topics",) if self.topics else ()))
-        return self
-
-    @property
-    def subscribed(self) -> tuple[str, ...]:
-        """The topics, be they one or many."""
-        return self.topics or (self.topic or "",)
-
-    def columns(self) -> tuple[str, ...] | None:
-        """Return the names of the columns."""
-        return columns_of(self.ddl)
-
-    def __str__(self) -> str:
-        return f"Kafka topic{'s' if len(self.subscribed) > 1 else ''} {', '.join(self.subscribed)}"
+_KINDS: dict[str, Opener] = {
+    "files": _files,
+    "kafka": _kafka,
+    "rate": _rate,
+    "socket": _socket,
+}
 
 
-class Rate(Part):
-    """Spark's own rows of a time and a number, for trying things out."""
-
-    rows_per_second: Count = Field(1, description=COUNT)
-    options: Settings = Field({}, description=SETTINGS)
-
-    def columns(self) -> tuple[str, ...] | None:
-        """Return the names of the columns."""
-        return "timestamp", "value"
-
-    def __str__(self) -> str:
-        return f"rate, {self.rows_per_second:,} a second"
+def _of_lines(lines: DataFrame, form: str, schema: StructType, options: Mapping[str, str]) -> DataFrame:
+    """Parse lines of text, leaving out empty ones and, of CSV, those that repeat the names of the columns."""
+    others = [name for name in lines.columns if name != "value"]
+    # Columns that stand in the folders' names (region=eu/) are not in the lines.
+    wanted = StructType([field for field in schema.fields if field.name not in others])
+    skipped = ["", *(_headers(wanted, options) if form == "csv" else [])]
+    return parse(lines.where(~sf.trim("value").isin(skipped)), form, wanted, options, others)
 
 
-class Generate(Part):
-    """Generated rows: an id and columns x1 .. xd in [0, 1], the same as ``topwatch generate`` writes."""
-
-    # fewest and most columns of each kind; the generators have the same numbers, and a test holds them together
-    DIMS: ClassVar[dict[str, tuple[int, int]]] = {
-        "ind": (1, 10_000),
-        "ant": (2, 20),
-        "cor": (2, 10_000),
-        "clustered": (1, 10_000),
-    }
-
-    kind: Literal["ind", "ant", "cor", "clustered"] = Field("ind", description="ind, ant, cor or clustered")
-    dims: Count = Field(4, description=COUNT)
-    rows: Count | None = Field(None, description=COUNT)
-    rows_per_batch: Count = Field(100_000, description=COUNT)
-    seed: Annotated[int, Field(ge=0)] = Field(0, description="a whole number of at least 0")
-
-    @model_validator(mode="after")
-    def _dims_of_kind(self) -> Self:
-        fewest, most = self.DIMS[self.kind]
-        if not fewest <= self.dims <= most:
-            raise refuse(f"expected {fewest} to {most:,} columns for {self.kind}, got {self.dims}", "dims")
-        return self
-
-    def columns(self) -> tuple[str, ...] | None:
-        """Return the names of the columns."""
-        return "id", *(f"x{i}" for i in range(1, self.dims + 1))
-
-    def __str__(self) -> str:
-        count = "" if self.rows is None else f"{self.rows:,} "
-        return f"{count}generated rows ({self.kind}, {self.dims} columns, seed {self.seed})"
+def _headers(schema: StructType, options: Mapping[str, str]) -> list[str]:
+    given = {name.lower(): value for name, value in options.items()}
+    if given.get("header", "true").lower() == "false":
+        return []
+    separator = given.get("sep", given.get("delimiter", ","))
+    plain = separator.join(schema.fieldNames())
+    quoted = separator.join(f'"{name}"' for name in schema.fieldNames())
+    return [mark + line for line in (plain, quoted) for mark in ("", _BYTE_ORDER_MARK)]
 
 
-class Socket(Part):
-    """Lines of text from a socket, for trying things out: what was read is not there again after a restart."""
-
-    host: Text = Field(description="the name or address of a host")
-    port: Annotated[int, Field(ge=1, le=65535)] = Field(description="a number from 1 to 65535")
-    format: Literal["json", "csv"] = Field(description="json or csv")
-    ddl: Ddl = Field(alias="schema", description=DDL)
-
-    def columns(self) -> tuple[str, ...] | None:
-        """Return the names of the columns."""
-        return columns_of(self.ddl)
-
-    def __str__(self) -> str:
-        return f"socket {self.host}:{self.port}"
-
-
-class Source(OneOf):
-    """Exactly one source. A new one is a class with ``columns`` and ``str``, and a line here."""
-
-    bare: ClassVar[frozenset[str]] = frozenset({"rate", "generate"})
-    shape: ClassVar[str] = "a mapping with one of files, kafka, rate, generate, socket"
-
-    files: Annotated[Files | None, short_for("path")] = None
-    kafka: Kafka | None = None
-    rate: Annotated[Rate | None, short_for()] = None
-    generate: Annotated[Generate | None, short_for("kind")] = None
-    socket: Socket | None = None
+def _no_problem() -> Any:
+    return sf.lit(None).cast("string").alias(PROBLEM)

@@ -1,0 +1,246 @@
+"""The grid of a query that counts dominated rows: levels learnt from the rows, and the rows by cell.
+
+Levels are quantiles of each preferred column, so that scale and shape do not matter. Half of them part all rows evenly,
+the other half those that are good in all columns at once: scores are counted of rows near the answer, and the finer
+cells are there, the fewer rows lie beside them. A value that takes up more than a level has one of its own, where equal
+levels are equal values: columns of few values cost no comparison of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from topwatch.algorithms.dominating.kernels.blocks import KIND, KINDS, NO_BLOCK, Blocks, fill, rename
+from topwatch.algorithms.dominating.kernels.codes import NOT_RANKED, Lanes, encode_all
+from topwatch.algorithms.dominating.kernels.counting import Walk
+from topwatch.algorithms.dominating.kernels.undecided import none_undecided
+from topwatch.core.engine import Window
+from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.query.queries import Dominating
+
+SAMPLE = 65_536
+LEVEL_BITS = 13
+ROWS_PER_CELL = 16
+MOST_CELL_BITS = 17
+
+
+class DominanceGrid:
+    """Codes, levels and cells of one query's rows.
+
+    Parameters
+    ----------
+    window : RingWindow or LatestWindow
+        Owns the rows.
+    query : Dominating
+        What is preferred.
+    column_of : mapping of column to int
+        Where the columns stand in the window.
+    per_axis : int or None
+        Cells along each axis, rounded up to a power of two; by the number of rows when None.
+    even : bool
+        All levels part all rows evenly, as is best where the scores of all rows are counted.
+    """
+
+    def __init__(
+        self,
+        window: Window,
+        query: Dominating,
+        column_of: Mapping[str, int],
+        per_axis: int | None = None,
+        even: bool = False,
+    ) -> None:
+        self._window = window
+        self._per_axis = per_axis
+        self._k = query.k
+        self._even = even
+        self._column: Ints = np.array([column_of[name] for name in query.prefer])
+        self._sign: Floats = np.array([1.0 if better == "min" else -1.0 for better in query.prefer.values()])
+        self._where: Ints = np.array([column_of[name] for name in query.where], dtype=np.int64)
+        ranges = np.array(list(query.where.values()), dtype=np.float64).reshape(-1, 2)
+        self._low, self._high = ranges[:, 0].copy(), ranges[:, 1].copy()
+        self.codes: Ints = np.full(window.capacity, NOT_RANKED)
+        self.shares: list[Floats] = []  # by column: the share of all rows that is before each level
+        self.lanes = self._learn(np.empty(0, np.int64), 1)
+        self.blocks = empty_blocks(1)
+        self.learnt = 0  # rows that the levels were learnt from
+
+    def build(self, learn_from: Ints, slots: Ints, expected: int, bounds: np.ndarray) -> None:
+        """Learn the levels from some rows and put others into their cells."""
+        self.lanes = self._learn(learn_from, expected)
+        self.learnt = learn_from.size
+        self.codes = np.full(self._window.capacity, NOT_RANKED)
+        self.encode(slots)
+        self.blocks = empty_blocks(1 << int(self.lanes.bits.sum()))
+        growth = max(1.0, expected / max(1, slots.size))
+        self.blocks = fill(self.lanes, self.codes, slots, bounds, self.blocks, growth)
+
+    def encode(self, slots: Ints) -> None:
+        """Write the codes of rows."""
+        encode_all(self.lanes, self._window.rows(), slots, self.codes)
+
+    def crowding(self) -> float:
+        """Return the largest share of all rows that lies in one layer of cells; it grows when the rows drift."""
+        total = max(1, int(self.blocks.count.sum()))
+        largest = 0.0
+        for place, bits in zip(self.lanes.place.tolist(), self.lanes.bits.tolist(), strict=True):
+            if bits:
+                layers = self.blocks.count.reshape(-1, 1 << bits, 1 << place).sum(axis=(0, 2))
+                largest = max(largest, float(layers.max()) / total)
+        return largest
+
+    def relocate(self) -> None:
+        """Follow the rows to their new slots after the window has grown."""
+        window = self._window
+        codes = np.full(window.capacity, NOT_RANKED)
+        if window.fifo:
+            ordinals = np.arange(window.head, window.end + 1)  # type: ignore[union-attr]
+            old, new = ordinals & (self.codes.size - 1), ordinals & (window.capacity - 1)
+            names = np.zeros(self.codes.size, np.int64)
+            names[old] = new
+            codes[new] = self.codes[old]
+            rename(self.blocks, names)
+        else:
+            codes[: self.codes.size] = self.codes
+        self.codes = codes
+
+    def bytes(self) -> int:
+        """Size of the arrays."""
+        return int(self.codes.nbytes + sum(array.nbytes for array in (*self.blocks, *self.lanes)))
+
+    def _learn(self, slots: Ints, expected: int) -> Lanes:
+        d = self._column.size
+        width = 64 // d
+        most = min(width - 1, LEVEL_BITS)
+        sample = slots[:: max(1, slots.size // SAMPLE)]
+        values = self._window.columns[np.ix_(self._column, sample)] * self._sign[:, None]
+        values = values[:, ~np.isnan(values).any(axis=0)]
+        rows = values.shape[1]
+        best = good_in_all(values, rows if self._even else max(64, 4 * rows * self._k // max(1, expected)))
+        # One level less than the lane could hold: the next level after a row's is never too large for it.
+        axes = [level_bounds(column, max(0, (1 << most) - 2), column[best]) for column in values]
+        self.shares = [
+            np.append(0.0, np.searchsorted(np.sort(column), axis, side="right") / max(1, column.size))
+            for column, axis in zip(values, axes, strict=True)
+        ]
+        longest = max(1, *(axis.size for axis in axes))
+        bound = np.full((d, (1 << longest.bit_length()) - 1), np.inf)
+        for j, axis in enumerate(axes):
+            bound[j, : axis.size] = axis
+        bounds = np.array([axis.size for axis in axes])
+        bits, coarse = self._cells(bounds, expected)
+        shift = np.arange(d) * width
+        guard = coordinates = step = 0
+        for j in range(d):
+            guard |= 1 << int(shift[j] + width - 1)
+            coordinates |= (((1 << (width - 1)) - 1) >> int(coarse[j]) << int(coarse[j])) << int(shift[j])
+            step |= 1 << int(shift[j] + coarse[j])
+        masks = np.array([guard, coordinates, step, (1 << (width - 1)) - 1], dtype=np.uint64).astype(np.int64)
+        place = np.concatenate([[0], np.cumsum(bits)[:-1]])
+        return Lanes(
+            self._column, self._sign, self._where, self._low, self._high,
+            bound, bounds, single_levels(bound, bounds), shift, coarse, bits, place, masks,
+        )  # fmt: skip
+
+    def _cells(self, bounds: Ints, expected: int) -> tuple[Ints, Ints]:
+        """Return the bits of each axis' coordinates, and how far levels are shifted for them."""
+        d = bounds.size
+        have = np.array([int(count).bit_length() for count in bounds])
+        if self._per_axis is not None:
+            bits = np.full(d, (self._per_axis - 1).bit_length())
+        else:
+            total = min(MOST_CELL_BITS, max(0, round(np.log2(max(1, expected) / ROWS_PER_CELL))))
+            bits = total // d + (np.arange(d) < total % d).astype(np.int64)
+        bits = np.minimum(bits, have)
+        return bits, have - bits
+
+    def _check(self, rows: Ints) -> None:
+        """Assert that exactly the ranked ones of these rows are in the cells, each in its own, oldest first."""
+        b = self.blocks
+        assert int(b.count.sum()) == int((self.codes[rows] != NOT_RANKED).sum())
+        seen = []
+        for cell in np.flatnonzero(b.count):
+            first, kind, begin, size = b.cell[cell].tolist()
+            assert size == b.count[cell]
+            assert begin + size <= (8 << (kind >> 1)) + (kind & 1) * (4 << (kind >> 1))
+            slots = b.slot[first + begin : first + begin + size]
+            assert np.array_equal(self.codes[slots], b.code[first + begin : first + begin + size])
+            assert np.all(np.diff(self._window.seq[slots]) > 0)
+            seen.append(slots)
+        assert np.count_nonzero(b.code != NOT_RANKED) == sum(slots.size for slots in seen)
+        if seen:
+            assert np.array_equal(np.sort(np.concatenate(seen)), np.sort(rows[self.codes[rows] != NOT_RANKED]))
+
+
+def good_in_all(values: Floats, count: int) -> Ints:
+    """Return about so many rows (columns apart, smaller is better) that few others precede in each column."""
+    rows = values.shape[1]
+    if rows <= count:
+        return np.arange(rows)
+    guess = np.zeros(rows)
+    for column in values:
+        guess += np.log1p(-np.searchsorted(np.sort(column), column) / rows)
+    best: Ints = np.argpartition(-guess, count)[:count]
+    return best
+
+
+def level_bounds(values: Floats, most: int, best: Floats) -> Floats:
+    """Return at most ``most`` rising bounds between levels; half of them are spent where some of the values lie.
+
+    >>> level_bounds(np.array([1.0, 2.0, 3.0, 4.0]), 3, np.array([1.0]))
+    array([1., 2., 3.])
+    """
+    if values.size == 0 or most == 0:
+        return np.empty(0)
+    values = np.sort(values)
+    picks = values[_places(np.searchsorted(values, np.sort(best)), values.size, most)] if most < values.size else values
+    bounds, times = np.unique(picks, return_counts=True)
+    crowded = bounds[times > 1]
+    bounds = np.unique(np.concatenate([bounds, np.nextafter(crowded, -np.inf)]))
+    while bounds.size > most:  # values that have levels of their own take two bounds
+        bounds = bounds[np.arange(bounds.size) % 2 == 1] if bounds.size > 2 * most else bounds[:most]
+    return bounds
+
+
+def _places(best: Ints, size: int, count: int) -> Ints:
+    """Return so many rising places below ``size``, half of them spread evenly and half like the places ``best``."""
+    there = np.arange(1, size + 1) / size
+    among = np.interp(np.arange(size), best + np.arange(best.size) * 1e-9, (np.arange(best.size) + 0.5) / best.size)
+    places = np.searchsorted(there + among, np.arange(1, count + 1) * (there[-1] + among[-1]) / (count + 1))
+    order = np.arange(count)
+    places = np.maximum.accumulate(places - order) + order  # each one once
+    rising: Ints = np.minimum(places, size - count + order)
+    return rising
+
+
+def single_levels(bound: Floats, bounds: Ints) -> Ints:
+    """Return 1 for each level that one value alone can have."""
+    single = np.zeros((bound.shape[0], bound.shape[1] + 1), np.int64)
+    for j, count in enumerate(bounds.tolist()):
+        upper = np.append(bound[j, :count], np.inf)
+        lower = np.append(-np.inf, bound[j, :count])
+        single[j, : count + 1] = np.nextafter(upper, -np.inf) == lower
+        single[j, 0] = upper[0] == -np.inf
+    return single
+
+
+def empty_blocks(cells: int, places: int = 64) -> Blocks:
+    """Return cells without rows."""
+    cell = np.zeros((cells, 4), np.int32)
+    cell[:, KIND] = NO_BLOCK
+    return Blocks(
+        cell,
+        np.zeros(cells, np.int32),
+        np.full(places, NOT_RANKED),
+        np.zeros(places, np.int32),
+        np.zeros(places, np.int32),
+        np.full(KINDS, -1),
+        np.zeros(1, np.int64),
+    )
+
+
+def new_walk(d: int, rows: int) -> Walk:
+    """Return room for a way through the cells of a window of so many rows, 0 when that is not known."""
+    order, least, most, at = np.zeros((4, d), np.int64)
+    return Walk(order, least, most, at, np.zeros(2, np.int64), none_undecided(rows))

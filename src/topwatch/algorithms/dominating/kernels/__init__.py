@@ -1,0 +1,1 @@
+"""Compiled functions of the algorithms that count dominated rows."""

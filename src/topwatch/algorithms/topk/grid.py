@@ -1,0 +1,367 @@
+"""The grid over a group of queries: learnt bounds, influence lists and, for algorithms that walk, the rows by cell.
+
+The papers assume values in [0, 1]. Here the axes are learnt from the rows (the middle 99.8 % of them, so that a stray
+value does not stretch the cells), the outermost cells reach as far as any value seen, and both follow the stream.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from topwatch.algorithms.topk.kernels.cells import Cells, Reach, cell_high, cell_low, count_outside, locate
+from topwatch.algorithms.topk.kernels.influence import Influence, move_level
+from topwatch.algorithms.topk.kernels.route import Index, run_length
+from topwatch.algorithms.topk.kernels.walk_cells import CHUNK, FIRST, LAST, Points, link
+from topwatch.core.jit import ZERO, kernel, leaf
+from topwatch.core.kernels import scoring
+from topwatch.core.kernels.rows import Rows
+from topwatch.core.kernels.scoring import Floats, Ints, Queries
+
+PAPER_CELLS = 12**4
+ROWS_PER_CELL = 48  # the paper's best: a million rows in 12^4 cells
+SAMPLE = 20_000
+LEAST_SPAN = 1e-290  # of an axis: the inverse of a cell's width is a number
+
+
+def cells_per_axis(axes: int, rows: int, at_most: int = PAPER_CELLS) -> int:
+    """Choose how many cells an axis has: as the paper's best grid has for a window of a million rows.
+
+    >>> cells_per_axis(4, 1_000_000), cells_per_axis(2, 1_000_000), cells_per_axis(4, 1_000)
+    (12, 144, 2)
+    """
+    total = min(max(rows // ROWS_PER_CELL, 16), at_most)
+    each: float = total ** (1 / axes)
+    return max(2 if axes <= 12 else 1, round(each))
+
+
+@functools.lru_cache(maxsize=16)
+def unindexed(queries: int) -> Index:
+    """Return the index of an algorithm that has none; nothing is ever written to it."""
+    return Index(_no_cells(), _reach(0, 0, 0), _influence(queries, 0), _points(0, 0, 0, 0, 0), False, False, -1)
+
+
+class Grid:
+    """Cells over some columns of a window, with the influence lists of a group of queries.
+
+    Parameters
+    ----------
+    columns : list of int
+        The axes: places of columns in the window, in the order of the queries' terms.
+    per_axis : int
+        Cells along each axis.
+    walked : bool
+        Whether rows are kept by cell.
+    """
+
+    def __init__(self, columns: list[int], per_axis: int, walked: bool) -> None:
+        self.columns = columns
+        self.per_axis = per_axis
+        self.walked = walked
+        self.tight = True
+        self.index = unindexed(0)
+
+    def build(self, rows: Rows, live: Ints, linked: Ints, table: Queries, bars: Floats) -> None:
+        """Learn the bounds from all rows held, put the linked ones into their cells and each query into its lists."""
+        sample = live[:: max(1, live.size // SAMPLE)]
+        low, high = np.array([self._core(rows.columns[c, sample]) for c in self.columns]).T.copy()
+        width = (high - low) / self.per_axis
+        axes = len(self.columns)
+        cells = Cells(
+            column=np.array(self.columns, np.int64),
+            low=low,
+            width=width,
+            scale=1.0 / width,
+            pad=width * 1e-6 + 4 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high)),
+            least=np.full(axes, np.inf),  # until rows say how far they reach
+            most=np.full(axes, -np.inf),
+            per_axis=np.full(axes, self.per_axis, np.int64),
+            stride=self.per_axis ** np.arange(axes - 1, -1, -1, dtype=np.int64),
+        )
+        total = self.per_axis**axes
+        self.index = Index(cells, _reach(0, 0, 0), _influence(0, total), _points(0, 0, 0, 0, 0), True, self.walked, -1)
+        self._reach_out(rows, live, table)
+        self.relink(rows, linked)
+        self.level(table, bars)
+
+    def level(self, table: Queries, bars: Floats) -> None:
+        """Make the influence lists anew from the queries' bars."""
+        queries = bars.size
+        reach = _reach(queries, len(self.columns), self.per_axis)
+        for q in range(queries):
+            _aim(self.index.cells, table, reach, q)
+        total = self.per_axis ** len(self.columns)
+        influence = _level_all(_influence(queries, total), self.index.cells, reach, table, bars)
+        kinds = np.unique(table.kind[table.k != 0])
+        kind = int(kinds[0]) if kinds.size == 1 else -1
+        self.index = self.index._replace(reach=reach, influence=influence, kind=kind)
+
+    def fits(self, table: Queries, q: int) -> bool:
+        """Tell whether a query can be put into the lists as the grid is."""
+        return self.tight or table.kind[q] != scoring.EXPR
+
+    def admit(self, table: Queries, q: int, bar: float) -> None:
+        """Put one more query into the lists, or take one out (a bar of NaN)."""
+        have = self.index.reach.ordered.size
+        if table.kind.size > have:
+            reach = _reach(table.kind.size, len(self.columns), self.per_axis)
+            for old, new in zip(self.index.reach[:7], reach[:7], strict=True):
+                new[:have] = old
+            level = np.full(table.kind.size, np.nan)
+            level[:have] = self.index.influence.level
+            self.index = self.index._replace(reach=reach, influence=self.index.influence._replace(level=level))
+        if not np.isnan(bar):
+            _aim(self.index.cells, table, self.index.reach, q)
+        influence = move_level(self.index.influence, self.index.cells, self.index.reach, table, q, bar)
+        kind = self.index.kind if table.kind[q] == self.index.kind or np.isnan(bar) else -1
+        self.index = self.index._replace(influence=influence, kind=kind)
+
+    def relink(self, rows: Rows, linked: Ints) -> None:
+        """Put rows into their cells anew: after their slots have changed, or when the pool is used up."""
+        if not self.walked:
+            return
+        cells = self.index.cells
+        total = self.per_axis ** len(self.columns)
+        chunks = rows.seq.size // CHUNK + 2 * total + 1
+        points = _points(total, rows.seq.size, 0 if rows.fifo else rows.seq.size, chunks, len(self.columns))
+        _link_all(points, cells, rows.columns, linked)
+        self.index = self.index._replace(points=points)
+
+    def covers(self, rows: Rows, slots: Ints) -> bool:
+        """Tell whether all values of new rows lie within what the grid has learnt."""
+        return bool(_covers(self.index.cells, rows.columns, slots))
+
+    def stretch(self, rows: Rows, slots: Ints, table: Queries, bars: Floats) -> None:
+        """Let the outermost cells reach to new extremes; rows keep their cells."""
+        self._reach_out(rows, slots, table)
+        self.level(table, bars)
+
+    def _reach_out(self, rows: Rows, slots: Ints, table: Queries) -> None:
+        """Let the outermost cells cover the values of some rows."""
+        cells = self.index.cells
+        # A little beyond, so that slowly growing values do not stretch the grid at every row. But an expression keeps
+        # its promise to rise or fall only where there are values: 1 / (1 + x) falls, until x is below -1.
+        self.tight = bool(np.any((table.kind == scoring.EXPR) & (table.k != 0)))
+        beyond = 0.0 if self.tight else 0.02
+        for i, column in enumerate(self.columns):
+            values = rows.columns[column, slots]
+            values = values[~np.isnan(values)]
+            if values.size:
+                cells.least[i] = min(cells.least[i], values.min() - beyond * cells.width[i])
+                cells.most[i] = max(cells.most[i], values.max() + beyond * cells.width[i])
+
+    def drifted(self, rows: Rows, sample: Ints) -> bool:
+        """Tell whether the rows now lie elsewhere than when the bounds were learnt."""
+        for i, column in enumerate(self.columns):
+            low, high = self._core(rows.columns[column, sample])
+            span = self.index.cells.width[i] * self.per_axis
+            start = self.index.cells.low[i]
+            if abs(low - start) + abs(high - start - span) > 0.5 * min(span, high - low):
+                return True
+        return False
+
+    @staticmethod
+    def _core(sample: Floats) -> tuple[float, float]:
+        """Return where the middle of a column's values lies, as an interval that is not empty."""
+        finite = sample[np.isfinite(sample)]
+        if finite.size == 0:
+            return 0.0, 1.0
+        low, high = (float(x) for x in np.quantile(finite, (0.001, 0.999), method="nearest"))
+        if high / 2 - low / 2 > 1e307:
+            return -1e307, 1e307
+        if not high - low > LEAST_SPAN:
+            low, high = low - 0.5, low + 0.5
+        if not high > low:  # a half is nothing beside so large a number
+            low, high = float(np.nextafter(low, -np.inf)), float(np.nextafter(low, np.inf))
+        return low, high
+
+    def bytes(self) -> int:
+        """Size of the arrays."""
+        return sum(array.nbytes for part in self.index[:4] for array in part)
+
+    def _check(self, rows: Rows, live: Ints, table: Queries, bars: Floats) -> None:
+        cells, influence, points = self.index.cells, self.index.influence, self.index.points
+        for i, column in enumerate(self.columns):
+            values = rows.columns[column, live]
+            inside = (values >= cells.least[i]) & (values <= cells.most[i])
+            assert np.all(inside | np.isnan(values)), "a row lies outside the grid"
+        if self.walked:
+            number = _cells_of(cells, rows.columns, live)
+            assert np.array_equal(points.cell[live], number), "a row is in another cell than its values say"
+            places = _places(points)
+            slots = points.values[places, -1].astype(np.int64)
+            assert np.array_equal(np.sort(slots), np.sort(live)), "a row is in no cell, or in two"
+            assert points.place.size == 0 or np.array_equal(points.place[slots], places)
+            for i, column in enumerate(self.columns):
+                assert np.array_equal(points.values[places, i], rows.columns[column, slots], equal_nan=True)
+        assert not np.any(influence.level > bars), "a query does not listen to all cells that can change its answer"
+        listed = [set(influence.pool[f : f + n]) for f, n in zip(influence.first, influence.size, strict=True)]
+        for slot in live[:50]:
+            cell = _cells_of(cells, rows.columns, np.array([slot]))[0]
+            for q in range(bars.size):
+                if table.k[q] != 0 and _reaches(table, q, rows.columns, slot, bars[q]):
+                    assert q in listed[cell], "a row can change an answer unnoticed"
+
+
+@kernel
+def _covers(cells: Cells, columns: Floats, slots: Ints) -> bool:
+    start = ZERO
+    while start < len(slots):
+        n = run_length(slots, start, len(slots))
+        if count_outside(cells, columns, slots[start], slots[start] + n) > 0:
+            return False
+        start += n
+    return True
+
+
+@kernel
+def _reaches(table: Queries, q: int, columns: Floats, slot: int, bar: float) -> bool:
+    return scoring.score_row(table, q, columns, slot) >= bar and scoring.inside(table, q, columns, slot)
+
+
+@kernel
+def _cells_of(cells: Cells, columns: Floats, slots: Ints) -> Ints:
+    number = np.empty(len(slots), np.int64)
+    for i in range(len(slots)):
+        number[i] = locate(cells, columns, slots[i])
+    return number
+
+
+@kernel
+def _link_all(points: Points, cells: Cells, columns: Floats, slots: Ints) -> None:
+    for i in range(len(slots)):
+        link(points, cells, columns, slots[i], locate(cells, columns, slots[i]))
+
+
+@kernel
+def _level_all(influence: Influence, cells: Cells, reach: Reach, table: Queries, bars: Floats) -> Influence:
+    for q in range(len(bars)):
+        if table.k[q] != 0:
+            influence = move_level(influence, cells, reach, table, q, bars[q])
+    return influence
+
+
+@kernel
+def _aim(cells: Cells, table: Queries, reach: Reach, q: int) -> None:
+    """Work out for each axis in which order a query's cells are best, and which of them its ranges touch."""
+    reach.ordered[q] = 1
+    kind = table.kind[q]
+    for i in range(min(len(cells.low), table.terms[q])):
+        a = table.value[q, i]
+        direction = 1
+        point = 0.0
+        if kind == scoring.LINEAR:
+            direction = 1 if a >= 0 else -1
+        elif kind == scoring.EXPR:
+            direction = table.rising[q, i]
+            if direction == 0:
+                reach.ordered[q] = 0
+        elif kind == scoring.DISTANCE:
+            direction = 0
+            point = a
+        elif kind == scoring.PRODUCT:
+            if a + cells.least[i] < 0:
+                reach.ordered[q] = 0
+        elif cells.least[i] >= 0:
+            direction = 1 if a >= 0 else -1
+        elif cells.most[i] <= 0:
+            direction = -1 if a >= 0 else 1
+        elif a <= 0:
+            direction = 0
+        else:
+            reach.ordered[q] = 0
+        reach.direction[q, i] = direction
+        _clip(cells, table, reach, q, i)
+        at = (point - cells.low[i]) * cells.scale[i]
+        reach.centre[q, i] = min(max(int(min(max(at, 0.0), 1e9)), reach.first[q, i]), reach.last[q, i])
+
+
+@leaf
+def _clip(cells: Cells, table: Queries, reach: Reach, q: int, i: int) -> None:
+    low = -np.inf
+    high = np.inf
+    for r in range(table.ranges[q]):
+        if table.where_column[q, r] == cells.column[i]:
+            low = table.where_low[q, r]
+            high = table.where_high[q, r]
+    first = 0
+    last = cells.per_axis[i] - 1
+    while first < last and cell_high(cells, i, first) < low:
+        first += 1
+    while last > first and cell_low(cells, i, last) > high:
+        last -= 1
+    reach.low[q, i] = low
+    reach.high[q, i] = high
+    reach.first[q, i] = first
+    reach.last[q, i] = last
+
+
+def _no_cells() -> Cells:
+    none, no = np.empty(0, np.float64), np.empty(0, np.int64)
+    return Cells(no, none, none, none, none, none, none, no, no)
+
+
+def _reach(queries: int, axes: int, per_axis: int) -> Reach:
+    def ints() -> Ints:
+        return np.zeros((queries, axes), np.int64)
+
+    def floats() -> Floats:
+        return np.zeros((queries, axes), np.float64)
+
+    room = np.zeros(axes)
+    ordered = np.zeros(queries, np.int64)
+    return Reach(
+        ints(),
+        ints(),
+        ints(),
+        ints(),
+        floats(),
+        floats(),
+        ordered,
+        np.zeros(axes, np.int64),
+        room,
+        room.copy(),
+        np.zeros((axes, per_axis)),
+    )
+
+
+def _influence(queries: int, cells: int) -> Influence:
+    return Influence(
+        first=np.zeros(cells, np.int64),
+        size=np.zeros(cells, np.int32),
+        room=np.zeros(cells, np.int64),
+        pool=np.empty(0, np.uint32),
+        used=np.zeros(1, np.int64),
+        level=np.full(queries, np.nan),
+        found=np.empty(cells, np.int64),
+        bounds=np.empty(cells, np.float64),
+    )
+
+
+def _places(points: Points) -> Ints:
+    """Return the places of all rows, cell by cell."""
+    places: list[int] = []
+    for first, at, last, behind in points.ends.tolist():
+        chunk = first
+        while chunk >= 0:
+            start = chunk * CHUNK + (at if chunk == first else 0)
+            places += range(start, chunk * CHUNK + (behind if chunk == last else CHUNK))
+            chunk = int(points.following[chunk])
+    return np.array(places, np.int64)
+
+
+def _points(cells: int, slots: int, places: int, chunks: int, axes: int) -> Points:
+    ends = np.zeros((cells, 4), np.int64)
+    ends[:, [FIRST, LAST]] = -1
+    return Points(
+        ends=ends,
+        following=np.empty(chunks, np.int64),
+        spare=np.arange(chunks - 1, -1, -1, dtype=np.int64),
+        spares=np.array([chunks], np.int64),
+        values=np.empty((chunks * CHUNK, axes + 1)),
+        place=np.empty(places, np.int64),
+        cell=np.empty(slots, np.int32),
+        heap_bound=np.empty(cells, np.float64),
+        heap_code=np.empty(cells, np.int64),
+    )

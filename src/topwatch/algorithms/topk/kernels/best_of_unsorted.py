@@ -1,0 +1,144 @@
+"""The best of rows that lie in no order: a mark that so many of their keys reach, found by counting.
+
+To count the keys above a value takes a few vector instructions. So halving the range from the lowest to the highest key
+finds a mark sooner than any sort could move the rows. Where many keys are equal there may be none; rows are sorted
+then.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topwatch.algorithms.topk.kernels.sorted_runs import Runs, before, cut, put, spare, write
+from topwatch.core.jit import ZERO, inlined, leaf
+from topwatch.core.kernels.scoring import Floats
+
+FEW = 24  # rows up to which each is put at its place
+
+
+@leaf
+def thin(runs: Runs, q: int, start: int, least: int, most: int) -> None:
+    """Of the ranks from ``start`` on keep ``least`` to ``most`` rows, the best, and raise the bar to what they reach.
+
+    There are more than ``most``.
+    """
+    first = runs.first[q]
+    n = runs.size[q]
+    mark = mark_of(runs.key[first + start : first + n], least, most)
+    if np.isnan(mark):
+        sort(runs, first + start, n - start)
+        cut(runs, q, start + least)
+        return
+    to = start
+    for i in range(start, n):
+        reaches = runs.key[first + i] >= mark
+        put(runs, first + to, first + i)
+        to += int(reaches)
+    runs.size[q] = to
+    runs.bar[q] = mark
+    runs.whole[q] = 0
+
+
+@leaf
+def lift(runs: Runs, q: int, k: int, top: int) -> None:
+    """Sort the best of the rest, all of it live, behind the first ``top`` rows, which are fewer than the answer has.
+
+    ``runs.oldest`` is that of the rows before ``top``, or older.
+    """
+    first = runs.first[q]
+    n = runs.size[q]
+    to = n
+    if n > k + spare(k):
+        to = k + spare(k) // 2
+        margin = spare(k) // 4
+        mark = mark_of(runs.key[first + top : first + n], to - top - margin, to - top + margin)
+        if np.isnan(mark):
+            sort(runs, first + top, n - top)
+        else:
+            to = top
+            for i in range(first + top, first + n):
+                if runs.key[i] >= mark:
+                    _swap(runs, first + to, i)
+                    to += 1
+    sort(runs, first + top, to - top)
+    runs.top[q] = to
+    oldest = runs.oldest[q]
+    for place in range(first + top, first + to):
+        oldest = min(oldest, runs.seq[place])
+    runs.oldest[q] = oldest
+
+
+@leaf
+def mark_of(keys: Floats, least: int, most: int) -> float:
+    """Return a value that ``least`` to ``most`` of the keys reach, which are more; NaN where none was found."""
+    low = keys[0]
+    high = keys[0]
+    for i in range(len(keys)):
+        low = min(low, keys[i])
+        high = max(high, keys[i])
+    while True:
+        middle = low + (high - low) / 2
+        if not low < middle < high:
+            return np.nan
+        found = ZERO
+        for i in range(len(keys)):
+            found += int(keys[i] >= middle)
+        if found > most:
+            low = middle
+        elif found < least:
+            high = middle
+        else:
+            return middle
+
+
+@leaf
+def sort(runs: Runs, start: int, count: int) -> None:
+    """Sort places, best first; many by a heap with the worst on top, taken from the top to the end."""
+    if count <= FEW:
+        for i in range(start + 1, start + count):
+            _sift(runs, start, i)
+        return
+    for root in range(count // 2 - 1, -1, -1):
+        _sink(runs, start, root, count)
+    for end in range(count - 1, 0, -1):
+        _swap(runs, start, start + end)
+        _sink(runs, start, 0, end)
+
+
+@inlined
+def _sift(runs: Runs, start: int, place: int) -> None:
+    """Put a row at its place among the sorted ones before it."""
+    key = runs.key[place]
+    seq = runs.seq[place]
+    slot = runs.slot[place] if len(runs.slot) > 0 else 0
+    while place > start and before(key, seq, runs.key[place - 1], runs.seq[place - 1]):
+        put(runs, place, place - 1)
+        place -= 1
+    write(runs, place, key, seq, slot)
+
+
+@inlined
+def _swap(runs: Runs, place: int, other: int) -> None:
+    if place == other:
+        return
+    key = runs.key[place]
+    seq = runs.seq[place]
+    slot = runs.slot[place] if len(runs.slot) > 0 else 0
+    put(runs, place, other)
+    write(runs, other, key, seq, slot)
+
+
+@inlined
+def _sink(runs: Runs, start: int, place: int, count: int) -> None:
+    while True:
+        child = 2 * place + 1
+        if child >= count:
+            return
+        a = start + child
+        if child + 1 < count and before(runs.key[a], runs.seq[a], runs.key[a + 1], runs.seq[a + 1]):
+            child += 1
+            a += 1
+        if not before(runs.key[start + place], runs.seq[start + place], runs.key[a], runs.seq[a]):
+            return
+        _swap(runs, start + place, a)
+        place = child

@@ -1,0 +1,63 @@
+"""The rest of a loose run: rows that reach the bar but not the answer, in no order, the expired among them.
+
+Most rows that reach a bar come and go without ever being an answer. So they are only appended, which touches one or two
+lines of memory; they are looked at when a place in the answer is free, and cleared when they fill the room.
+"""
+
+from __future__ import annotations
+
+from topwatch.algorithms.topk.kernels.best_of_unsorted import lift, thin
+from topwatch.algorithms.topk.kernels.sorted_runs import Runs, cut, put
+from topwatch.core.jit import inlined, leaf
+
+
+@inlined
+def follow(runs: Runs, q: int, k: int, top: int, rest: int, head: int) -> None:
+    """Close the gap between the sorted rows, which are ``top`` now, and the rest, which begins at rank ``rest``."""
+    if top < k:
+        _promote(runs, q, k, top, rest, head)
+        return
+    first = runs.first[q]
+    n = runs.size[q]
+    for i in range(min(rest - top, n - rest)):
+        put(runs, first + top + i, first + n - 1 - i)
+    runs.size[q] = n - (rest - top)
+    runs.top[q] = top
+
+
+@leaf
+def _promote(runs: Runs, q: int, k: int, top: int, rest: int, head: int) -> None:
+    """Clear the rest: its best live rows follow the ``top`` ones that are sorted."""
+    _clear(runs, q, top, rest, head)
+    lift(runs, q, k, top)
+
+
+@leaf
+def shed(runs: Runs, q: int, head: int, limit: int) -> None:
+    """Clear expired rows out of the rest; when more than ``limit`` rows are left, keep the target and raise the bar.
+
+    Of the extra rows that a run has had for want of more, both allow half.
+    """
+    top = runs.top[q]
+    n = _clear(runs, q, top, top, head)
+    extra = runs.extra[q] // 2
+    runs.room[q] += extra - runs.extra[q]
+    runs.extra[q] = extra
+    target = runs.target[q] + extra
+    if n > limit + extra:
+        if target > top:
+            thin(runs, q, top, target - top, target - top + (limit - runs.target[q]) // 4)
+        else:
+            cut(runs, q, target)
+
+
+@inlined
+def _clear(runs: Runs, q: int, to: int, start: int, head: int) -> int:
+    """Move the live rows from rank ``start`` on to ``to`` and the ranks behind it; return how many the run has then."""
+    first = runs.first[q]
+    for i in range(first + start, first + runs.size[q]):
+        if runs.seq[i] >= head:
+            put(runs, first + to, i)
+            to += 1
+    runs.size[q] = to
+    return to

@@ -1,0 +1,219 @@
+"""Rows by cell, and the computation from scratch that walks the cells best first (SIGMOD'06, Fig. 6).
+
+The paper marks cells that have been put on the heap. Here a cell is reached only by a step along the last axis on
+which it lies off the start, so each is put there once and no marks are needed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from topwatch.algorithms.topk.kernels.cells import Cells, Reach, bound_of, cells_above, extent, number_of, weigh
+from topwatch.algorithms.topk.kernels.form_skyband import form_band
+from topwatch.algorithms.topk.kernels.scan_window import offer, start_filling
+from topwatch.algorithms.topk.kernels.sorted_runs import Runs
+from topwatch.core.jit import fetch, inlined, leaf
+from topwatch.core.kernels.rows import Rows
+from topwatch.core.kernels.scoring import LINEAR, Floats, Ints, Queries, inside, score_row
+
+SCORES, LISTED, CELLS, FILLS, HITS = range(5)  # counters
+FIRST, AT, LAST, BEHIND = range(4)  # ends of a cell's chain
+CHUNK = 8
+
+
+class Points(NamedTuple):
+    """The rows of each cell, oldest first, in a chain of chunks with their values beside them.
+
+    So a cell is read from memory in a few pieces, and rows that expire in the order they came leave at the front with
+    nothing moved. A cell wastes less than two chunks; with room for all rows and that, the pool never runs out.
+    """
+
+    ends: Ints  # (cells, 4): first chunk and place in it, last chunk and place behind the last row
+    following: Ints  # by chunk
+    spare: Ints  # free chunks, as a stack
+    spares: Ints  # one number
+    values: Floats  # (chunks * CHUNK, axes + 1): a row's values and, so that one look fetches both, its slot
+    place: Ints  # by slot; empty where rows go in the order they came
+    cell: np.ndarray  # int32, by slot
+    heap_bound: Floats  # room for the walk
+    heap_code: Ints
+
+
+@inlined
+def fetch_end(points: Points, cell: int) -> None:
+    """Ask for the ends of a cell's chain, some rows before they are needed."""
+    fetch(points.ends, 4 * cell)
+
+
+@inlined
+def fetch_behind(points: Points, cell: int) -> None:
+    """Ask for the place behind a cell's last row, some rows before it is needed."""
+    place = points.ends[cell, LAST] * CHUNK + points.ends[cell, BEHIND]
+    if 0 <= place < len(points.values):
+        width = points.values.shape[1]
+        fetch(points.values, place * width)
+        fetch(points.values, place * width + width - 1)
+
+
+@inlined
+def link(points: Points, cells: Cells, columns: Floats, slot: int, cell: int) -> None:
+    """Put a row behind the others of its cell."""
+    chunk = points.ends[cell, LAST]
+    behind = points.ends[cell, BEHIND]
+    if chunk < 0 or behind == CHUNK:
+        points.spares[0] -= 1
+        new = points.spare[points.spares[0]]
+        points.following[new] = -1
+        if chunk < 0:
+            points.ends[cell, FIRST] = new
+            points.ends[cell, AT] = 0
+        else:
+            points.following[chunk] = new
+        points.ends[cell, LAST] = new
+        chunk = new
+        behind = 0
+    place = chunk * CHUNK + behind
+    axes = len(cells.column)
+    for i in range(axes):
+        points.values[place, i] = columns[cells.column[i], slot]
+    points.values[place, axes] = slot
+    if len(points.place) > 0:
+        points.place[slot] = place
+    points.cell[slot] = cell
+    points.ends[cell, BEHIND] = behind + 1
+
+
+@inlined
+def unlink(points: Points, slot: int, fifo: bool) -> None:
+    """Take a row out of its cell: the first, if rows go in the order they came; else the first takes its place."""
+    cell = points.cell[slot]
+    chunk = points.ends[cell, FIRST]
+    at = points.ends[cell, AT]
+    if not fifo:
+        first = chunk * CHUNK + at
+        place = points.place[slot]
+        for i in range(points.values.shape[1]):
+            points.values[place, i] = points.values[first, i]
+        points.place[int(points.values[place, points.values.shape[1] - 1])] = place
+    at += 1
+    points.ends[cell, AT] = at
+    empty = chunk == points.ends[cell, LAST] and at == points.ends[cell, BEHIND]
+    if empty or at == CHUNK:
+        points.spare[points.spares[0]] = chunk
+        points.spares[0] += 1
+        points.ends[cell, FIRST] = -1 if empty else points.following[chunk]
+        points.ends[cell, AT] = 0
+        if empty:
+            points.ends[cell, LAST] = -1
+
+
+@leaf
+def fill_by_walk(
+    table: Queries, q: int, rows: Rows, cells: Cells, reach: Reach, points: Points, runs: Runs, counters: Ints
+) -> None:
+    """Fill a run with the best ``target`` rows, visiting only the cells that can hold one, in order of their bound."""
+    start_filling(runs, q)
+    d = len(cells.low)
+    ranks = reach.ranks
+    for i in range(d):
+        ranks[i] = 0
+        if extent(reach, q, i) <= 0:
+            return
+    weigh(cells, reach, table, q)
+    ordered = reach.ordered[q] == 1
+    if ordered:
+        points.heap_bound[0] = bound_of(cells, reach, table, q)
+        points.heap_code[0] = 0
+        size = 1
+    else:
+        size = cells_above(cells, reach, table, q, -np.inf, points.heap_code, points.heap_bound)
+        for i in range(size // 2 - 1, -1, -1):
+            _sink(points, i, size)
+    while size > 0 and points.heap_bound[0] >= runs.bar[q]:
+        code = points.heap_code[0]
+        size -= 1
+        points.heap_bound[0] = points.heap_bound[size]
+        points.heap_code[0] = points.heap_code[size]
+        _sink(points, 0, size)
+        cell = code
+        if ordered:
+            last = 0
+            rest = code
+            for i in range(d):
+                ranks[i] = rest // cells.stride[i]
+                rest -= ranks[i] * cells.stride[i]
+                if ranks[i] > 0:
+                    last = i
+            cell = number_of(cells, reach, q)
+            for i in range(last, d):
+                if ranks[i] + 1 < extent(reach, q, i):
+                    ranks[i] += 1
+                    bound = bound_of(cells, reach, table, q)
+                    ranks[i] -= 1
+                    _rise(points, size, bound, code + cells.stride[i])
+                    size += 1
+        _take(table, q, rows, points, cell, runs, counters)
+    if runs.banded:
+        form_band(runs, q, table.k[q])
+
+
+@inlined
+def _take(table: Queries, q: int, rows: Rows, points: Points, cell: int, runs: Runs, counters: Ints) -> None:
+    """Offer a cell's rows to a run."""
+    counters[CELLS] += 1
+    linear = table.kind[q] == LINEAR
+    axes = points.values.shape[1] - 1
+    chunk = points.ends[cell, FIRST]
+    at = points.ends[cell, AT]
+    while chunk >= 0:
+        stop = points.ends[cell, BEHIND] if chunk == points.ends[cell, LAST] else CHUNK
+        counters[SCORES] += stop - at
+        for place in range(chunk * CHUNK + at, chunk * CHUNK + stop):
+            if linear:
+                key = table.value[q, 0] * points.values[place, 0]
+                for i in range(1, table.terms[q]):
+                    key += table.value[q, i] * points.values[place, i]
+            else:
+                key = score_row(table, q, rows.columns, int(points.values[place, axes]))
+            if key >= runs.bar[q]:
+                slot = int(points.values[place, axes])
+                if inside(table, q, rows.columns, slot):
+                    offer(runs, q, key, rows.seq[slot], slot)
+        chunk = points.following[chunk]
+        at = 0
+
+
+@inlined
+def _rise(points: Points, place: int, bound: float, code: int) -> None:
+    """Add a cell to the heap."""
+    while place > 0:
+        parent = (place - 1) // 2
+        if points.heap_bound[parent] >= bound:
+            break
+        points.heap_bound[place] = points.heap_bound[parent]
+        points.heap_code[place] = points.heap_code[parent]
+        place = parent
+    points.heap_bound[place] = bound
+    points.heap_code[place] = code
+
+
+@inlined
+def _sink(points: Points, place: int, size: int) -> None:
+    """Let the entry at ``place`` sink to where both below it are smaller."""
+    bound = points.heap_bound[place]
+    code = points.heap_code[place]
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and points.heap_bound[child + 1] > points.heap_bound[child]:
+            child += 1
+        if points.heap_bound[child] <= bound:
+            break
+        points.heap_bound[place] = points.heap_bound[child]
+        points.heap_code[place] = points.heap_code[child]
+        place = child
+    points.heap_bound[place] = bound
+    points.heap_code[place] = code

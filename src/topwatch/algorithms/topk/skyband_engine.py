@@ -1,0 +1,393 @@
+"""Top-k/w queries: what the algorithms of TODS'15 are put together from.
+
+An algorithm says which skyband keeps a query's candidates and which one, if any, filters the rows of the recent buffer
+before them; the rest is the same for all. Rows of the window are read only when a query is added, moved to another
+engine or restored: else nothing but the skybands, the filters and the buffer's rows is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from topwatch.algorithms.topk.grid import ROWS_PER_CELL, Grid, cells_per_axis, unindexed
+from topwatch.algorithms.topk.kernels.calendar import new_calendar, note_all
+from topwatch.algorithms.topk.kernels.candidates import Kept
+from topwatch.algorithms.topk.kernels.fill_skyband import in_skyband, keys_between, keys_of
+from topwatch.algorithms.topk.kernels.report import Answers, report
+from topwatch.algorithms.topk.kernels.skyband_kinds import PROBABILISTIC
+from topwatch.algorithms.topk.kernels.skyband_loop import glide
+from topwatch.algorithms.topk.kernels.sorted_runs import Runs
+from topwatch.algorithms.topk.kernels.walk_cells import FILLS, HITS, LISTED, SCORES
+from topwatch.algorithms.topk.order_test import CALM, SAMPLE, OrderTest
+from topwatch.algorithms.topk.query_table import QueryTable
+from topwatch.algorithms.topk.skybands import Skyband, SkybandPool
+from topwatch.core.engine import Found
+from topwatch.core.jit import kernel
+from topwatch.core.kernels.rows import Log, Rows, Step, with_room
+from topwatch.core.kernels.scoring import Floats, Ints, Queries
+from topwatch.core.ring_window import RingWindow
+from topwatch.core.saved_state import Saved
+from topwatch.query.queries import Query
+
+BUFFER = 2000  # rows: the paper's default
+MANY_QUERIES = 2000  # a guess: with 400, PA was faster when all were asked in one vectorised loop
+CELLS_PER_REGION = 8  # of the grid, for the region of a query: fewer list too many queries, more are dear to move
+
+Indexing = Literal["auto", "grid", "none"]
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """What one algorithm does its own way.
+
+    Attributes
+    ----------
+    keeps : Skyband
+        What keeps a query's answer and its candidates.
+    filter : Skyband or None
+        What filters the rows of the buffer.
+    buffer : int or None
+        How many rows the buffer holds; 2000 where not said, and never more than half of the window.
+    index : {"auto", "grid", "none"}
+        Whether a grid says which queries a row concerns (section 6.1). Without a filter, an exact skyband lets every
+        row in, and there is nothing to index.
+    cells : int or None
+        Cells along each axis of that grid.
+    fallback : Scheme or None
+        What to do instead while the stream has an order in time.
+    """
+
+    keeps: Skyband
+    filter: Skyband | None = None
+    buffer: int | None = None
+    index: Indexing = "auto"
+    cells: int | None = None
+    fallback: Scheme | None = None
+
+    @property
+    def indexable(self) -> bool:
+        """Whether queries have thresholds at all."""
+        return self.index != "none" and (self.filter is not None or self.keeps.kind == PROBABILISTIC)
+
+
+class Gliding:
+    """A group of top-k/w queries that share a window, a buffer, an index and a loop.
+
+    Parameters
+    ----------
+    window : RingWindow
+        Owns the rows.
+    axes : list of int
+        Columns of the grid, in the order of the queries' terms; empty when the queries read different columns.
+    expected : int
+        How many rows the window will hold, 0 when that is not known.
+    scheme : Scheme
+        The algorithm.
+    """
+
+    in_order = True
+
+    def __init__(self, window: RingWindow, axes: list[int], expected: int, scheme: Scheme) -> None:
+        self.window = window
+        self.table = QueryTable()
+        self.grid: Grid | None = None
+        self._axes = axes if scheme.indexable else []
+        self._expected = expected
+        self._first = scheme
+        self._scheme = scheme.fallback or scheme  # exact until the stream is known to be in random order
+        self._order = OrderTest()
+        self._switches = 0
+        self._main, self._filters = self._pools()
+        self._told: set[int] = set()  # places whose answers :meth:`set_answer` has said, until :meth:`resume`
+        self._rows = expected or self._rough()  # what sizes go by
+        # Rows that are there already do not go through the buffer: they are read when a query is added.
+        self._buffer = np.array([window.end + 1, self._buffer_size()], np.int64)
+        self._calendar = new_calendar(window.capacity, 0)
+        self._counters = np.zeros(8, np.int64)
+        self._checked = 0  # tick when the grid's bounds were last checked
+
+    def _pools(self) -> tuple[SkybandPool, SkybandPool]:
+        scheme = self._scheme
+        filters = SkybandPool(scheme.filter or scheme.keeps, self.window, True, bool(self._axes))
+        return SkybandPool(scheme.keeps, self.window), filters
+
+    def _adopt(self, scheme: Scheme, moment: int) -> None:
+        """Go on with another scheme, filled from the window up to an ordinal; what was reported stays."""
+        answers = {place: self._main.pool.answer(place) for place in self.table.active()}
+        self._scheme = scheme
+        self._main, self._filters = self._pools()
+        self._buffer[:] = moment + 1, self._buffer_size()
+        for place, answer in answers.items():
+            k = int(self.table.arrays.k[place])
+            self._main.add(place, k, self._rows)
+            if scheme.filter is not None:
+                self._filters.add(place, k, int(self._buffer[1]))
+            self._fill(place, self.window.head, moment)
+            self._main.pool.set_answer(place, *answer)
+        self._recall()
+        self.grid = None
+
+    def _watch_order(self, before: int) -> None:
+        """Change to the fallback before the rows of a step when they have an order in time, and back when none had."""
+        if self._first.fallback is None or not len(self.table):
+            return
+        rows = self.window.rows()
+
+        def keys(place: int, ordinals: Ints) -> Floats:
+            return keys_of(self.table.arrays, place, rows, ordinals)
+
+        ordered = self._order.look(self.window.head, self.window.end, self.table.active(), keys)
+        exact = self._scheme is not self._first
+        if ordered != exact and (ordered or self._order.calm >= CALM):
+            self._switches += 1
+            self._adopt(self._first.fallback if ordered else self._first, before)
+
+    def add(self, query: Query, column_of: Mapping[str, int]) -> int:
+        """Write a query into the tables; :meth:`start` gives it its first answer."""
+        place = self.table.add(query, column_of)
+        k = int(self.table.arrays.k[place])
+        if self._expected:
+            k = self.table.arrays.k[place] = min(k, self._expected)
+        self._main.add(place, k, self._rows)
+        if self._scheme.filter is not None:
+            self._filters.add(place, k, int(self._buffer[1]))
+        if self.table.places > self._calendar.due.size:
+            self._recall()
+        return place
+
+    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+        """Judge a new query over the rows of the last judgement, then take in what has come since."""
+        found = self._judge(place, head, moment, at)
+        self._recall()
+        if self.grid is not None and not self.grid.fits(self.table.arrays, place):
+            self.grid = None
+        if self.grid is not None:
+            self.grid.admit(self.table.arrays, place, float(self._listen()[place]))
+        return found
+
+    def _judge(self, place: int, head: int, moment: int, at: int) -> Found:
+        """Fill a skyband from the window as of a judgement, report it, and fill it as of now."""
+        self._fill(place, head, moment)
+        pool = self._main.pool
+        log = _first_report(self.table.arrays, place, self.window.rows(), at, pool.runs, pool.answers)
+        if moment != self.window.tick:
+            self._fill(place, head, self.window.tick)
+        pool.answers.stale[place], pool.answers.since[place] = 1, 0
+        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+
+    def resume(self, head: int, judged: int) -> None:
+        """Make the skybands anew from the window; the buffer starts empty."""
+        self._rows = self._expected or self._rough()
+        for place in self.table.active():
+            self._main.resize(place, int(self.table.arrays.k[place]), self._rows)
+            if place in self._told:
+                self._fill(place, head, self.window.tick)
+            else:
+                self._judge(place, head, judged, 0)
+        self._told.clear()
+        self._buffer[:] = self.window.end + 1, self._buffer_size()
+        self._recall()
+        self.grid = None
+
+    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+        """Return what cannot be derived from the window: the rows of probabilistic skybands, query after query."""
+        watch = {"order": np.array([self._order.end, self._order.calm, self._switches, self._scheme is self._first])}
+        if self._scheme.keeps.kind != PROBABILISTIC:
+            return watch if self._first.fallback is not None else {}
+        return {**self._main.save(places), "rows": np.array([self._rows]), **watch}
+
+    def load(self, saved: Saved) -> None:
+        """Take back what was saved, after :meth:`resume`."""
+        if self._first.fallback is None and self._first.keeps.kind != PROBABILISTIC:
+            return
+        self._order.end, self._order.calm, self._switches, first = saved.ints("order", 4, low=0).tolist()
+        known = self._order.end <= self.window.end + SAMPLE + 1 and first <= 1
+        saved.expect(known, "order", "no ordinal after the last row, and 0 or 1 as the last number")
+        if not first and self._first.fallback is not None:
+            self._adopt(self._first.fallback, self.window.end)
+            return
+        if self._scheme is not self._first:
+            self._adopt(self._first, self.window.end)
+        (self._rows,) = saved.ints("rows", 1, low=self._expected or 16, high=self._expected or 1 << 40).tolist()
+        self._main.load(saved, self.table.arrays, self.table.active(), self._rows)
+        self._recall()
+
+    def remove(self, place: int) -> None:
+        """Take a query out."""
+        if self.grid is not None:
+            self.grid.admit(self.table.arrays, place, float("nan"))
+        self.table.remove(place)
+        self._main.remove(place)
+        if self._scheme.filter is not None:
+            self._filters.remove(place)
+        self._recall()
+
+    def process(self, step: Step) -> Found:
+        """Take a step of the window; return the changes at its judgements."""
+        self._follow_rows(self.window.end - step.arrived.size)
+        self._watch_order(self.window.end - step.arrived.size)
+        rows = self.window.rows()
+        self._prepare(rows, step)
+        index = self.grid.index if self.grid is not None else unindexed(self.table.places)
+        log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
+        kept, influence, log = glide(rows, self.table.arrays, self._kept(), index, step, log, self._counters)
+        self._main.took(kept.main)
+        self._filters.took(kept.filters)
+        if self.grid is not None:
+            self.grid.index = index._replace(influence=influence)
+        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+
+    def _kept(self) -> Kept:
+        main, filters = self._main, self._filters
+        filtered = self._scheme.filter is not None
+        return Kept(main.arrays, filters.arrays, filtered, self._buffer, self._calendar, main.pool.answers)
+
+    def _listen(self) -> Floats:
+        listen: Floats = (self._filters if self._scheme.filter is not None else self._main).arrays.listen
+        return listen
+
+    def _rough(self) -> int:
+        """Return the number of rows held, rounded up to a power of two so that it seldom changes."""
+        return max(16, 1 << int(self.window.end - self.window.head).bit_length())
+
+    def _buffer_size(self) -> int:
+        most = (self._rows + 1) // 2
+        return max(1, min(self._scheme.buffer or BUFFER, most))
+
+    def _follow_rows(self, before: int) -> None:
+        """Where the window goes by time, let limits and the buffer follow the number of its rows.
+
+        ``before`` is the ordinal of the last row that has been taken in.
+        """
+        if self._expected:
+            return
+        rows = self._rough()
+        if self._rows / 2 <= rows <= self._rows:
+            return
+        self._rows = rows
+        for place in self.table.active():
+            self._main.resize(place, int(self.table.arrays.k[place]), rows)
+        size = self._buffer_size()
+        if size < self._buffer[1] and self._scheme.filter is not None:
+            # How long a row may stay depends on the size when it came: a smaller buffer starts anew.
+            for place in self.table.active():
+                self._fill(place, self.window.head, before)
+            self._buffer[0] = before + 1
+            self.grid = None
+        self._buffer[1] = size
+        self._recall()
+
+    def _prepare(self, rows: Rows, step: Step) -> None:
+        """Make the index when it pays, and keep it fitting to the rows."""
+        arrived = step.arrived
+        held = self.window.capacity - self.window.free()
+        if not self.indexed() or held - arrived.size < 64:
+            self.grid = None
+            return
+        listen = self._listen()
+        if self.grid is not None and arrived.size and not self.grid.covers(rows, arrived):
+            self.grid.stretch(rows, arrived, self.table.arrays, listen)
+        tick = self.window.tick
+        if self.grid is not None and tick - self._checked > max(held // 2, 65_536):
+            self._checked = tick
+            if self.grid.drifted(rows, self.window.sample(2000)):
+                self.grid = None
+        if self.grid is None:
+            per_axis = self._scheme.cells or self._cells(max(self._expected, held))
+            self.grid = Grid(self._axes, per_axis, walked=False)
+            live = self.window.live_slots()
+            self.grid.build(rows, live, live[:0], self.table.arrays, listen)
+            self._checked = tick
+
+    def _cells(self, rows: int) -> int:
+        """Choose cells along each axis: so many that the part of space that concerns a query has some of them."""
+        filtered = self._scheme.filter is not None
+        kept = (self._filters if filtered else self._main).pool.largest
+        total = CELLS_PER_REGION * min(rows, int(self._buffer[1]) if filtered else rows) // max(1, kept)
+        return cells_per_axis(len(self._axes), ROWS_PER_CELL * total)
+
+    def _fill(self, place: int, head: int, moment: int) -> None:
+        """Fill a skyband from the window; a filter of the buffer starts empty."""
+        k = int(self.table.arrays.k[place])
+        keys = keys_between(self.table.arrays, place, self.window.rows(), head, moment)
+        if self._scheme.keeps.kind == PROBABILISTIC:
+            chosen = np.flatnonzero(~np.isnan(keys))
+            limit = int(self._main.pool.runs.limit[place])
+            order = np.lexsort((-chosen, -keys[chosen]))[:limit]
+            chosen = chosen[order]
+        else:
+            chosen = np.flatnonzero(in_skyband(keys, k))
+            chosen = chosen[np.lexsort((-chosen, -keys[chosen]))]
+        self._main.write(place, k, keys[chosen], chosen + head)
+        if self._scheme.filter is not None:
+            self._filters.write(place, k, np.empty(0), np.empty(0, np.int64))
+
+    def _recall(self) -> None:
+        """Make the calendar anew."""
+        self._calendar = new_calendar(self.window.capacity, self._main.pool.runs.first.size)
+        note_all(self._calendar, self._main.pool.runs.oldest, self.window.capacity - 1)
+
+    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+        """Return the slots and keys of the last judgement's answer, best first."""
+        slots, keys, _ = self._main.pool.answer(place)
+        return slots, keys
+
+    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+        """Say what was last reported, before :meth:`resume`."""
+        self._told.add(place)
+        self._main.pool.set_answer(place, slots, keys, self.window.seq[slots])
+
+    def relocate(self) -> None:
+        """Follow the rows to their new slots after the window has grown."""
+        self._recall()
+
+    def indexed(self) -> bool:
+        """Say whether rows find their queries by a grid, or are compared with all: once there are some."""
+        return bool(self._axes) and (len(self.table) >= MANY_QUERIES or self._scheme.index == "grid")
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the start; ``recomputations`` is how often a probabilistic skyband let all rows in again."""
+        c = self._counters
+        filtered = self._scheme.filter is not None
+        pools = [self._main] + ([self._filters] if filtered else [])
+        return {
+            "scores": int(c[SCORES]),
+            "listed": int(c[LISTED]),
+            "hits": int(c[HITS]),
+            "recomputations": int(c[FILLS]),
+            "switches": self._switches,
+            "kept": sum(int(pool.pool.runs.size.sum()) for pool in pools),
+            "buffered": max(0, self.window.end - int(self._buffer[0]) + 1) if filtered else 0,
+            "influence": int(self.grid.index.influence.size.sum()) if self.grid is not None else 0,
+            "bytes": sum(pool.pool.bytes() for pool in pools)
+            + sum(part.nbytes for part in self._calendar)
+            + (self.grid.bytes() if self.grid is not None else 0),
+        }
+
+    def _check(self) -> None:
+        self.table._check()
+        k = np.zeros(self._main.pool.runs.first.size, np.int64)
+        k[self.table.active()] = self.table.arrays.k[self.table.active()]
+        self._main._check(k)
+        assert np.all(self._calendar.due <= self._main.pool.runs.oldest), "a row expires unnoticed"
+        if self._scheme.filter is not None:
+            self._filters._check(k)
+            for place in self.table.active():
+                _, seq, _ = self._filters.rows(place)
+                assert not seq.size or seq.min() >= self._buffer[0], "a filter keeps a row that has left the buffer"
+        if self.grid is not None:
+            rows, live = self.window.rows(), self.window.live_slots()
+            level = self.grid.index.influence.level  # a query that listens to more is asked apart
+            self.grid._check(rows, live, self.table.arrays, np.fmax(level, self._listen()[: level.size]))
+
+
+@kernel
+def _first_report(table: Queries, q: int, rows: Rows, at: int, runs: Runs, answers: Answers) -> Log:
+    log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
+    log = with_room(log, 2 * table.k[q])
+    report(answers, runs, rows, q, table.k[q], at, log)
+    return log

@@ -1,0 +1,274 @@
+"""The kernel cache: compiled kernels on disk, safe to fill from any number of processes at once.
+
+Numba's own cache answers wrongly when several processes fill it. Two flaws of it were reproduced, and this one is
+built so that neither can occur:
+
+- *Symbols.* A compiled function's symbol ends in a number that counts the functions compiled in its process, and its
+  object code brings along the functions it calls, as definitions that the linker may merge by name. Two processes can
+  give one name to different code: ``run_quicksort1…v6`` is a sort in one and an argsort in the other. A third process
+  that loads both entries runs one of them in place of the other (numba issues 4807, 10128, 10486). Here the count
+  starts from a random number in every process, also in a forked one, so that a name stands for one compilation.
+- *Index.* An index names the data file of each signature, and index and data are written one after the other. Two
+  processes that compile two signatures of a function at once can leave an index that names the other one's code. Here
+  there is no index: an entry is one file, named after the function, its source, its signature and the processor.
+
+An entry is written under a random name and renamed, carries a checksum, and holds its signature, which is compared when
+it is read. One that is damaged is removed with a line in the log, and the kernel is compiled again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import itertools
+import logging
+import os
+import pickle
+import secrets
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core.bytecode import FunctionIdentity
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+from topwatch.core import compile_lock
+
+MAGIC = b"topwatch kernel 1\n"
+ENDING = ".kernel"
+LOCK = ".lock"
+FOLDERS = ("core", "tables", "algorithms")  # whose sources kernels are made of
+# Variables of Numba's that do not change the code it makes.
+HARMLESS = ("NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_DISABLE_JIT")
+
+USER = os.getuid() if hasattr(os, "getuid") else None  # None where files have no owner of this kind
+
+logger = logging.getLogger("topwatch")
+
+
+class KernelCache(_Cache):  # type: ignore[misc]
+    """The entries of one function, in the form that Numba's dispatcher expects of a cache.
+
+    Parameters
+    ----------
+    function : callable
+        The function, not compiled.
+    folder : str
+        Where entries are; see :func:`cache_directory`.
+    """
+
+    def __init__(self, function: Callable[..., Any], folder: str) -> None:
+        self._folder = folder
+        self._name = f"{function.__module__}.{function.__qualname__}"
+        self._source = _digest_of_file(inspect.getfile(function))
+        self._enabled = True
+        self._locks: dict[str, int] = {}  # of entries that this process is compiling
+
+    @property
+    def cache_path(self) -> str:
+        """The folder."""
+        return self._folder
+
+    def enable(self) -> None:
+        """Read and write entries."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Neither read nor write entries."""
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Remove this function's entries."""
+        for path in Path(self._folder).glob(f"{self._name}-*{ENDING}"):
+            path.unlink(missing_ok=True)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled function for a signature, or None: then it is for this process to compile it."""
+        target_context.refresh()
+        if not self._enabled:
+            return None
+        key = self._key(sig, target_context.codegen())
+        path = self._path(key)
+        found = self._load(key, path, sig, target_context)
+        if found is None and path not in self._locks:  # it is there where a function calls itself
+            lock = compile_lock.acquire(path + LOCK, path)
+            if lock is not None:
+                self._locks[path] = lock
+            found = self._load(key, path, sig, target_context)  # another process may have compiled it meanwhile
+            if found is not None:
+                self.release(path)
+        return found
+
+    def _load(self, key: tuple[str, ...], path: str, sig: Any, target_context: Any) -> Any:
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError:
+            return None
+        try:
+            held, signature, reduced = _opened(data)
+            if held != key or signature != sig:  # two signatures may look alike as text
+                return None
+            return CompileResult._rebuild(target_context, *reduced)
+        except Exception as error:
+            logger.warning("kernel cache: removed %s, which cannot be used (%s); compiling it again", path, error)
+            with suppress(OSError):
+                os.unlink(path)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled function. What cannot be written is compiled again by the next process."""
+        if not self._enabled or data.library.has_dynamic_globals or any(not part.can_cache for part in data.lifted):
+            self.release()
+            return
+        key = self._key(sig, data.codegen)
+        path = self._path(key)
+        try:
+            payload = dumps((key, sig, data._reduce()))
+            with suppress(OSError):
+                _write_whole(path, MAGIC + hashlib.sha256(payload).digest() + payload)
+        finally:
+            self.release(path)
+
+    def release(self, path: str | None = None) -> None:
+        """Let others compile an entry, or all entries of this function: it is compiled, or cannot be."""
+        for held in [path] if path is not None else list(self._locks):
+            lock = self._locks.pop(held, None)
+            if lock is not None:
+                compile_lock.release(lock, held + LOCK)
+
+    def _key(self, sig: Any, codegen: Any) -> tuple[str, ...]:
+        return (self._name, self._source, str(sig), *map(str, codegen.magic_tuple()))
+
+    def _path(self, key: tuple[str, ...]) -> str:
+        digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:32]
+        return os.path.join(self._folder, f"{self._name}-{digest}{ENDING}")
+
+
+def separate_symbols() -> bool:
+    """Let this process's symbols begin from a random number; tell whether Numba still names them as it did.
+
+    Numba has no setting for it. The number is a class attribute that it takes the next symbol's number from.
+    """
+    if not hasattr(FunctionIdentity, "_unique_ids"):
+        return False
+    FunctionIdentity._unique_ids = itertools.count(secrets.randbits(62))
+    return True
+
+
+def sources_hash() -> str | None:
+    """Return a hash of what compiled code depends on: sources, versions, and the settings of Numba.
+
+    None where sources cannot be read, as in a zip file: then nothing would tell one version from another.
+    """
+    package = Path(__file__).resolve().parent.parent
+    versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag)
+    settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if _changes_code(name)]
+    digest = hashlib.sha256("\0".join([*map(str, versions), *settings]).encode())
+    for folder in FOLDERS:
+        paths = sorted((package / folder).rglob("*.py"))
+        if not paths:
+            return None
+        for path in paths:
+            digest.update(path.relative_to(package).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def kernel_directory() -> str | None:
+    """Return the folder of these sources' kernels, or None where there is none that can be trusted."""
+    version = sources_hash()
+    # Without names of its own, code from a cache may be linked with that of another process.
+    if version is None or not separate_symbols():
+        return None
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=separate_symbols)
+    return cache_directory(f"kernels-{version}")
+
+
+def cache_directory(name: str) -> str | None:
+    """Return a writable directory of this user for what is kept between starts, or None where there is none.
+
+    Entries are code that will be run: a folder that belongs to somebody else, or that others may write to, is not used.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    roots = [
+        os.environ.get("TOPWATCH_CACHE_DIR"),
+        os.path.join(home, "topwatch"),
+        os.path.join(tempfile.gettempdir(), f"topwatch-cache-{USER or 0}"),
+    ]
+    for root in filter(None, roots):
+        path = os.path.join(root, name)
+        try:
+            for folder in (root, path):
+                os.makedirs(os.path.dirname(folder), exist_ok=True)
+                with suppress(FileExistsError):
+                    os.mkdir(folder, mode=0o700)
+            problem = _distrust(root) or _distrust(path)
+            if problem:
+                logger.warning("cache: %s; not used", problem)
+                continue
+            tempfile.TemporaryFile(dir=path).close()
+        except OSError:
+            continue
+        return path
+    return None
+
+
+def _distrust(path: str) -> str | None:
+    """Return why a folder is not to be trusted, or None."""
+    if USER is None:
+        return None
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) and not os.path.isdir(path):
+        return f"{path} is no folder"
+    if stat.S_ISLNK(found.st_mode) and found.st_uid == USER:  # a link that the user has made
+        found = os.stat(path)
+    if found.st_uid != USER:
+        return f"{path} belongs to another user"
+    if stat.S_IMODE(found.st_mode) & 0o022:
+        return f"{path} can be written by other users (chmod 700 would mend it)"
+    return None
+
+
+def _opened(data: bytes) -> tuple[Any, Any, Any]:
+    size = len(MAGIC)
+    if data[:size] != MAGIC:
+        raise ValueError("another format")
+    digest, payload = data[size : size + 32], data[size + 32 :]
+    if hashlib.sha256(payload).digest() != digest:
+        raise ValueError("damaged")
+    key, signature, reduced = pickle.loads(payload)
+    return key, signature, reduced
+
+
+def _write_whole(path: str, data: bytes) -> None:
+    """Write a file that is seen as a whole or not at all."""
+    scratch = f"{path}.{secrets.token_hex(8)}"
+    try:
+        with open(scratch, "xb") as file:
+            file.write(data)
+        os.replace(scratch, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(scratch)
+        raise
+
+
+def _changes_code(name: str) -> bool:
+    return name.startswith("NUMBA_") and name not in HARMLESS
+
+
+@cache
+def _digest_of_file(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]

@@ -1,0 +1,186 @@
+"""Contests: standing queries about which rows dominate which, each with what its algorithm keeps of the window.
+
+Queries share the window and nothing else: what an algorithm keeps depends on which columns are preferred, and how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from topwatch.core.engine import Found, Window
+from topwatch.core.kernels.rows import Step
+from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.core.saved_state import Saved
+from topwatch.query.queries import Preferring, Query
+
+NONE = np.empty(0, np.int64)
+NO_STEP = Step(NONE, NONE, NONE, NONE, NONE, np.ones(1, np.int64), NONE)
+NOTHING = Found(np.empty((0, 4), np.int64), np.empty(0))
+
+
+class Contest(Protocol):
+    """One query, served by one algorithm."""
+
+    def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
+        """Begin anew with these rows, oldest first; ``told`` are the slots and scores that were last reported."""
+
+    def process(self, step: Step, place: int) -> Found:
+        """Take a step of the window; return the changes at its judgements."""
+
+    def answer(self) -> tuple[Ints, Floats]:
+        """Return the slots and scores of the last judgement's answer, best first."""
+
+    def relocate(self) -> None:
+        """Follow the rows to their new slots after the window has grown."""
+
+    def stats(self) -> dict[str, int]:
+        """Return counters since the start."""
+
+    def _check(self, rows: Ints) -> None:
+        """Assert the invariants, given the rows held."""
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A contest that knows what cannot be derived from the window."""
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return it."""
+
+    def load(self, saved: Saved) -> None:
+        """Take it back."""
+
+
+Design = Callable[[Window, Any, Mapping[str, int], int], Contest]  # the second is the query
+
+
+class Contests:
+    """A group of queries over one window; an engine.
+
+    Parameters
+    ----------
+    window : RingWindow or LatestWindow
+        Owns the rows.
+    expected : int
+        How many rows the window will hold, 0 when that is not known.
+    design : Design
+        Makes the contest of a query.
+    """
+
+    in_order = False
+
+    def __init__(self, window: Window, expected: int, design: Design) -> None:
+        self.window = window
+        self._expected = expected
+        self._design = design
+        self._contests: list[Contest | None] = []
+        self._told: dict[int, tuple[Ints, Floats]] = {}
+        self._begun: set[int] = set()
+
+    def add(self, query: Query, column_of: Mapping[str, int]) -> int:
+        """Take in a query; :meth:`start` or :meth:`resume` gives it its first answer."""
+        assert isinstance(query, Preferring)
+        self._contests.append(self._design(self.window, query, column_of, self._expected))
+        return len(self._contests) - 1
+
+    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+        """Judge a new query over the rows of the last judgement, then take in what has come since."""
+        contest = self._contests[place]
+        assert contest is not None
+        held = self.window.live_slots()
+        seen = self.window.seq[held] <= moment
+        contest.begin(held[seen], _nothing_told())
+        self._begun.add(place)
+        nobody = np.zeros(1, np.int64)
+        found = contest.process(
+            Step(NONE, NONE, np.array([at]), np.array([moment]), nobody, np.full(2, head), nobody), place
+        )
+        contest.process(NO_STEP._replace(arrived=held[~seen], heads=np.full(1, head)), place)
+        return found
+
+    def resume(self, head: int, judged: int) -> None:
+        """Make the state anew from the window; a query of which nothing was said is judged as a new one is."""
+        for place, contest in enumerate(self._contests):
+            if contest is not None and place in self._told:
+                contest.begin(self.window.live_slots(), self._told.pop(place))
+                self._begun.add(place)
+            elif contest is not None:
+                self.start(place, head, judged, 0)
+
+    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+        """Return what contests remember; most are derived from the window."""
+        found: dict[str, np.ndarray] = {}
+        for i, place in enumerate(places):
+            contest = self._contests[place]
+            if isinstance(contest, Remembering):
+                found |= {f"{i} {name}": array for name, array in contest.save().items()}
+        return found
+
+    def load(self, saved: Saved) -> None:
+        """Take back what was saved."""
+        for i, contest in enumerate(contest for contest in self._contests if contest is not None):
+            if isinstance(contest, Remembering):
+                mine = saved.part(f"{i} ")
+                contest.load(mine)
+                mine.done()
+
+    def remove(self, place: int) -> None:
+        """Take a query out."""
+        self._contests[place] = None
+
+    def process(self, step: Step) -> Found:
+        """Take a step of the window; return the changes at its judgements."""
+        found = []
+        for place, contest in enumerate(self._contests):
+            if contest is None:
+                continue
+            if place not in self._begun:
+                held = self.window.live_slots()
+                contest.begin(held[: held.size - step.arrived.size], _nothing_told())
+                self._begun.add(place)
+            found.append(contest.process(step, place))
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            return NOTHING
+        return Found(np.concatenate([part.what for part in found]), np.concatenate([part.key for part in found]))
+
+    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+        """Return the slots and scores of the last judgement's answer, best first."""
+        contest = self._contests[place]
+        assert contest is not None
+        return self._told[place] if place in self._told else contest.answer()
+
+    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+        """Say what was last reported, before :meth:`resume`."""
+        self._told[place] = (slots, keys)
+
+    def relocate(self) -> None:
+        """Follow the rows to their new slots after the window has grown."""
+        for place, contest in enumerate(self._contests):
+            if contest is not None and place in self._begun:
+                contest.relocate()
+
+    def indexed(self) -> None:
+        """Nothing is indexed by queries."""
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the start."""
+        total: dict[str, int] = {}
+        for contest in self._contests:
+            if contest is not None:
+                for name, value in contest.stats().items():
+                    total[name] = total.get(name, 0) + value
+        return total
+
+    def _check(self) -> None:
+        for place, contest in enumerate(self._contests):
+            if contest is not None and place in self._begun:
+                contest._check(self.window.live_slots())
+
+
+def _nothing_told() -> tuple[Ints, Floats]:
+    return np.empty(0, np.int64), np.empty(0)

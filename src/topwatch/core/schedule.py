@@ -1,0 +1,132 @@
+"""When a monitor judges: after every so many rows, or at whole multiples of a span of event time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from topwatch.core.constant_arrays import counted
+from topwatch.core.kernels.scoring import Ints
+
+FEW = 1024  # judgements that are not worth thinking about
+MOST = 1 << 20  # that are planned at once
+
+
+class Judgements(NamedTuple):
+    """Judgements within a piece of a batch: how many of its rows each has seen, and the event time it stands for."""
+
+    rows: Ints
+    now: np.ndarray | None
+
+
+class EveryRows:
+    """Judge after rows m, 2m, 3m ..."""
+
+    repeats = 1  # of a judgement without rows between
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def silence(self, time: float | None) -> Iterator[Judgements]:
+        """Nothing is judged without rows."""
+        return iter(())
+
+    def fit(self, count: int, times: np.ndarray | None) -> int:
+        """Return how many of the next rows can be taken at once."""
+        return count
+
+    def plan(self, end: int, count: int, times: np.ndarray | None, held: np.ndarray) -> Judgements:
+        """Plan the judgements of the ``count`` rows after ordinal ``end``."""
+        first = self.rows - end % self.rows
+        rows = counted(1, count + 1) if self.rows == 1 else np.arange(first, count + 1, self.rows, dtype=np.int64)
+        return Judgements(rows, None if times is None else times[rows - 1])
+
+
+class EveryTime:
+    """Judge at whole multiples of a span of event time, before the rows at or after the boundary.
+
+    Of the boundaries in a gap without rows those are left out that can report nothing: in a window of time where no row
+    expires, in other windows after the first, or after the first ``repeats``, where a query counts judgements.
+    """
+
+    def __init__(self, nanoseconds: int, window: int | None) -> None:
+        self.nanoseconds = nanoseconds
+        self.window = window
+        self.span: float = nanoseconds  # in the unit of the times
+        self.reach: float = window or 0  # of the window, in that unit
+        self.repeats = 1
+        self.last: int | None = None  # number of the last boundary at or before now
+
+    def measure(self, unit: int) -> None:
+        """Take the unit of the times, in nanoseconds."""
+        self.span, self.reach = in_unit(self.nanoseconds, unit), in_unit(self.window or 0, unit)
+
+    def resume(self, now: float | None) -> None:
+        """Go on at a moment, as after a restore; None before the first one."""
+        self.last = None if now is None else int((np.array([now]) // self.span).astype(np.int64)[0])
+
+    def silence(self, time: float | None) -> Iterator[Judgements]:
+        """Yield judgements of a silence up to a moment that has more of them than can be planned at once."""
+        assert time is not None
+        number = int(time // self.span)
+        left = min(number - self.last, self.repeats) if self.last is not None and self.window is None else 0
+        while left > MOST:
+            yield Judgements(np.zeros(MOST, np.int64), None)
+            left -= MOST
+            self.last = number - left
+
+    def fit(self, count: int, times: np.ndarray | None) -> int:
+        """Return how many of the next rows can be taken at once, so that the judgements among them find room."""
+        assert times is not None
+        if self.repeats == 1:
+            return count
+        numbers = self._numbers(times[:count])
+        crossed = np.minimum(np.diff(numbers, prepend=self._before(numbers)), self.repeats)
+        return max(1, int(np.searchsorted(np.cumsum(crossed), MOST, side="right")))
+
+    def plan(self, end: int, count: int, times: np.ndarray | None, held: np.ndarray) -> Judgements:
+        """Plan the judgements among rows with these times; ``held`` are the times of those before, which may expire."""
+        assert times is not None
+        return self._between(self._numbers(times), held, times)
+
+    def advance(self, time: float, held: np.ndarray) -> Judgements:
+        """Plan the judgements up to a moment without rows."""
+        judged = self._between(self._numbers(np.array([time])), held, held[:0])
+        return Judgements(np.zeros_like(judged.rows), judged.now)
+
+    def _numbers(self, times: np.ndarray) -> Ints:
+        """Return the last boundary at or before each time."""
+        numbers: Ints = (times // self.span).astype(np.int64)
+        return numbers
+
+    def _before(self, numbers: Ints) -> int:
+        return int(numbers[0]) if self.last is None else self.last
+
+    def _between(self, numbers: Ints, held: np.ndarray, new: np.ndarray) -> Judgements:
+        if numbers.size == 0:
+            return Judgements(np.empty(0, np.int64), np.empty(0))
+        before = np.concatenate([[self._before(numbers)], numbers[:-1]])
+        self.last = int(numbers[-1])
+        # After as many as a window of time has, its last row has expired.
+        most = self.repeats if self.window is None else -(-self.window // self.nanoseconds) + 1
+        crossed = np.minimum(numbers - before, most)
+        if self.window is not None and crossed.sum() > FEW + 4 * numbers.size:
+            return self._needed(numbers, before, np.concatenate([held, new]) if held.size else new)
+        rows = np.repeat(np.arange(numbers.size), crossed)
+        ordinal = np.arange(rows.size) - np.repeat(np.cumsum(crossed) - crossed, crossed)
+        return Judgements(rows.astype(np.int64), (before[rows] + 1 + ordinal) * self.span)
+
+    def _needed(self, numbers: Ints, before: Ints, times: np.ndarray) -> Judgements:
+        """Plan those judgements among many that see a row first, or see one expire."""
+        gone = -(-(times + self.reach) // self.span).astype(np.int64)
+        wanted = [before + 1, gone - 1, gone, gone + 1]  # sums of times may be rounded: one more does no harm
+        passed = np.unique(np.concatenate(wanted))
+        passed = passed[(passed > before[0]) & (passed <= numbers[-1])]
+        return Judgements(np.searchsorted(numbers, passed).astype(np.int64), passed * self.span)
+
+
+def in_unit(nanoseconds: int, unit: int) -> float:
+    """Return a span in units of so many nanoseconds."""
+    return nanoseconds if unit == 1 else nanoseconds / unit

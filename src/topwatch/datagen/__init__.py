@@ -1,0 +1,1 @@
+"""Rows to test with: generated, and the same for the same seed."""

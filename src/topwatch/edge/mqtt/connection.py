@@ -1,0 +1,155 @@
+"""A connection to an MQTT 5 broker: options, last will, and connecting again. The only file that knows paho."""
+
+from __future__ import annotations
+
+import importlib
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from topwatch.query.errors import QueryError, TopwatchError
+
+LARGEST = 4096  # bytes of a packet that is taken; ours are shorter
+_KEEPALIVE = 15  # seconds
+_QOS = 1
+_PARTS = ("client", "packettypes", "properties")
+
+
+class ConnectionFailedError(TopwatchError, ConnectionError):
+    """A broker that cannot be reached, or that refuses."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """How to reach a broker.
+
+    Parameters
+    ----------
+    host, port : str, int
+        Where it listens.
+    user, password : str, optional
+        Passed through.
+    tls : bool
+        Encrypt, and check the broker's certificate.
+    ca, certificate, key : str, optional
+        Files: whom to trust instead of the system's authorities, and who we are.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 1883
+    user: str | None = None
+    password: str | None = None
+    tls: bool = False
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.host:
+            raise QueryError("host: expected the name or address of a broker, got ''")
+        if not 0 < self.port < 65536:
+            raise QueryError(f"port: expected 1 to 65535, got {self.port!r}")
+        if self.password is not None and self.user is None:
+            raise QueryError("password: a user is needed with it")
+        if not self.tls and (self.ca or self.certificate or self.key):
+            raise QueryError("tls: certificates are given, but tls is off")
+
+
+class Connection:
+    """A client of a broker with a thread of its own, in which all callbacks run.
+
+    Parameters
+    ----------
+    broker : Broker
+        Where to.
+    name : str
+        The client id; empty for one that the broker chooses.
+    on_message : callable
+        Called with topic and payload.
+    on_connect : callable
+        Called after each connecting.
+    will : callable, optional
+        Returns topic and payload of the last will; asked before each connecting.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        name: str,
+        on_message: Callable[[str, bytes], None],
+        on_connect: Callable[[], None],
+        will: Callable[[], tuple[str, bytes]] | None = None,
+    ) -> None:
+        try:
+            mqtt, packets, properties = (importlib.import_module(f"paho.mqtt.{part}") for part in _PARTS)
+        except ImportError as error:
+            raise TopwatchError("edge: paho-mqtt is missing; install topwatch[edge]") from error
+        self._broker = broker
+        self._will = will
+        self.refusal: str | None = None  # why the broker does not take us
+        client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=name, protocol=mqtt.MQTTv5)
+        if broker.user is not None:
+            client.username_pw_set(broker.user, broker.password)
+        if broker.tls:
+            context = ssl.create_default_context(cafile=broker.ca)
+            if broker.certificate:
+                context.load_cert_chain(broker.certificate, broker.key)
+            client.tls_set_context(context)
+        client.reconnect_delay_set(min_delay=1, max_delay=30)
+        self._properties: Any = properties.Properties(packets.PacketTypes.CONNECT)
+        self._properties.MaximumPacketSize = LARGEST
+
+        def connected(_client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any = None) -> None:
+            if reason.is_failure:
+                self.refusal = str(reason)
+                return
+            self.refusal = None
+            on_connect()
+
+        def disconnected(*_: Any) -> None:
+            self._set_will()
+
+        client.on_connect = connected
+        client.on_disconnect = disconnected
+        client.on_message = lambda _client, _data, message: on_message(message.topic, message.payload)
+        self._client: Any = client
+
+    def start(self, patient: bool = False) -> None:
+        """Connect; later losses are mended without a word, and where we are patient the first attempt is no other."""
+        self._set_will()
+        broker = self._broker
+        how = {"keepalive": _KEEPALIVE, "clean_start": True, "properties": self._properties}
+        try:
+            if patient:
+                self._client.connect_async(broker.host, broker.port, **how)
+            else:
+                self._client.connect(broker.host, broker.port, **how)
+        except OSError as error:
+            raise ConnectionFailedError(f"broker {broker.host}:{broker.port}: {error}") from error
+        self._client.loop_start()
+
+    def subscribe(self, *topics: str) -> None:
+        """Ask for topics."""
+        self._client.subscribe([(topic, _QOS) for topic in topics])
+
+    def publish(self, topic: str, payload: bytes, retain: bool = False) -> None:
+        """Send; while there is no connection the message waits."""
+        self._client.publish(topic, payload, _QOS, retain)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now."""
+        return bool(self._client.is_connected())
+
+    def stop(self) -> None:
+        """Go in peace: the last will is not sent."""
+        self._client.disconnect()
+        self._client.loop_stop()
+        # Paho closes its sockets when the client is dropped: nothing may hold on to it in a circle.
+        self._client.on_connect = self._client.on_disconnect = self._client.on_message = self._will = None
+
+    def _set_will(self) -> None:
+        if self._will is not None:
+            topic, payload = self._will()
+            self._client.will_set(topic, payload, _QOS)

@@ -1,0 +1,220 @@
+"""The coordinator: announces timestamps, hears devices, asks those it must, publishes the skyline.
+
+A device that has nothing to say is silent, so that the coordinator waits for a while in which nothing comes. What comes
+later counts for the next timestamp and is counted as late: the price of silence is a clock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from topwatch.edge.mqtt.connection import Broker, Connection
+from topwatch.edge.mqtt.topics import Topics, encode_tick
+from topwatch.edge.protocol.messages import MOST_BYTES, Leave, Message, Update, decode
+from topwatch.edge.protocol.server import Server
+from topwatch.query.errors import DataError, QueryError
+
+_LONGEST = 20  # times the patience: even when messages keep coming, a timestamp ends
+
+
+class Result(NamedTuple):
+    """What a timestamp brought."""
+
+    tick: int
+    skyline: list[str] | None
+    frequent: list[str]
+    devices: list[str]
+    late: tuple[int, ...] = ()  # timestamps that messages came too late for: answers from there to here may be wrong
+
+    def line(self) -> str:
+        """Return it in a line.
+
+        >>> Result(7, ["a"], ["a", "c"], ["a", "b", "c"]).line()
+        'tick 7: 3 devices, skyline a; frequent a, c'
+        """
+        skyline = "not sampled" if self.skyline is None else ", ".join(sorted(self.skyline)) or "empty"
+        devices = f"{len(self.devices)} device{'' if len(self.devices) == 1 else 's'}"
+        return f"tick {self.tick}: {devices}, skyline {skyline}; frequent {', '.join(sorted(self.frequent)) or 'none'}"
+
+
+class Coordinator:
+    """Keeps the skyline of the devices on a broker.
+
+    Parameters
+    ----------
+    server : Server
+        What is asked of the devices.
+    broker : Broker
+        Where to.
+    prefix : str
+        The beginning of all topics.
+    every : float
+        Seconds from one timestamp to the next, or more where one takes longer.
+    patience : float
+        Seconds without a message after which nobody is expected to speak any more. They double after a message that
+        came too late, up to twenty times as many, and shrink again.
+    timeout : float
+        Seconds after which a device that was asked is taken for gone.
+    state : path, optional
+        A file that keeps the window's counts over restarts.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        broker: Broker,
+        prefix: str = "topwatch",
+        every: float = 1.0,
+        patience: float = 0.1,
+        timeout: float = 5.0,
+        state: Path | None = None,
+    ) -> None:
+        for name, value in (("every", every), ("patience", patience), ("timeout", timeout)):
+            if not 0.0 <= value < 1e6:
+                raise QueryError(f"{name}: expected seconds, got {value!r}")
+        self._topics = Topics(prefix)
+        self._every, self._patience, self._timeout = every, patience, timeout
+        self._waits = patience
+        self._state = state
+        self.server = _restored(server, state)
+        self._inbox: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
+        self._epoch = secrets.randbits(32)
+        self._connections = 0
+        self._connection = Connection(broker, "", self._hear, self._connected)
+
+    def start(self) -> None:
+        """Connect."""
+        self._connection.start()
+        end = time.monotonic() + self._timeout
+        while not self._connections and time.monotonic() < end:
+            if self._connection.refusal:
+                raise DataError(f"broker: {self._connection.refusal}")
+            time.sleep(0.01)
+
+    def run(self, ticks: int | None = None, show: Callable[[Result], None] | None = None) -> None:
+        """Go through timestamps, without end when no number is given."""
+        begin = time.monotonic()
+        done = 0
+        while ticks is None or done < ticks:
+            result = self.tick()
+            if show is not None:
+                show(result)
+            done += 1
+            time.sleep(max(0.0, begin + done * self._every - time.monotonic()))
+
+    def tick(self) -> Result:
+        """Go through one timestamp."""
+        if self._connections > 1:  # what devices said meanwhile is lost: all join anew
+            self._connections = 1
+            self._start_anew()
+        server = self.server
+        self._drain()
+        server.begin(server.tick + 1)
+        self._connection.publish(self._topics.tick, encode_tick(self._epoch, server.tick))
+        self._listen()
+        while probes := server.ask():
+            self._tell(list(probes))
+            self._await_replies()
+        late = tuple(server.late)
+        self._tell(server.finish())
+        # Who was late once may be again: waiting longer is how silence is told from slowness.
+        waits = 2.0 * self._waits if late else 0.95 * self._waits
+        self._waits = min(max(waits, self._patience), _LONGEST * self._patience)
+        result = Result(server.tick, server.skyline, server.frequent, server.devices, late)
+        if server.skyline is not None:
+            self._publish(self._topics.skyline, server.skyline)
+        self._publish(self._topics.frequent, server.frequent)
+        self._save()
+        return result
+
+    def stop(self) -> None:
+        """Disconnect; devices wait for the next coordinator."""
+        self._connection.stop()
+
+    def _connected(self) -> None:
+        self._connections += 1
+        self._connection.subscribe(self._topics.up("+"))
+
+    def _hear(self, topic: str, payload: bytes) -> None:
+        self._inbox.put((topic, payload[: MOST_BYTES + 1]))
+
+    def _listen(self) -> None:
+        """Take messages until none comes for a while."""
+        begin = time.monotonic()
+        while time.monotonic() < begin + _LONGEST * self._waits:
+            if not self._take(self._waits):
+                return
+
+    def _drain(self) -> None:
+        """Take what has come since the last timestamp was finished."""
+        while self._take(0.0):
+            pass
+
+    def _await_replies(self) -> None:
+        end = time.monotonic() + self._timeout
+        while self.server.waiting and time.monotonic() < end:
+            self._take(max(0.0, end - time.monotonic()))
+        self._tell(self.server.drop_silent())
+
+    def _take(self, seconds: float) -> bool:
+        """Hand one message to the server; return False where none came in time."""
+        try:
+            topic, payload = self._inbox.get(timeout=seconds) if seconds > 0 else self._inbox.get_nowait()
+        except queue.Empty:
+            return False
+        counters = self.server.counters
+        try:
+            message = decode(payload)
+        except DataError:
+            counters["refused_malformed"] += 1
+            return True
+        if message.id != self._topics.device(topic):
+            counters["refused_topic"] += 1
+            return True
+        if not self.server.receive(message) and message.id not in self.server.devices and isinstance(message, Update):
+            # It does not know that it was dropped.
+            self._tell([Leave(message.id, max(0, self.server.tick), message.run)])
+        return True
+
+    def _tell(self, orders: list[Message]) -> None:
+        for order in orders:
+            self._connection.publish(self._topics.down(order.id), order.encode())
+
+    def _publish(self, topic: str, ids: list[str]) -> None:
+        payload = {"tick": self.server.tick, "devices": len(self.server.devices), "ids": sorted(ids)}
+        self._connection.publish(topic, json.dumps(payload).encode(), retain=True)
+
+    def _start_anew(self) -> None:
+        counters = self.server.counters
+        self.server = Server.restore(self.server.snapshot())
+        self.server.counters = counters
+        self._epoch = secrets.randbits(32)
+
+    def _save(self) -> None:
+        if self._state is None:
+            return
+        part = self._state.with_name(self._state.name + ".part")
+        with part.open("wb") as file:
+            file.write(self.server.snapshot())
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self._state)
+
+
+def _restored(server: Server, state: Path | None) -> Server:
+    if state is None or not state.exists():
+        return server
+    try:
+        found = Server.restore(state.read_bytes())
+    except DataError as error:
+        raise DataError(f"state: {str(state)!r} is no state of a coordinator, or damaged") from error
+    if (found.prefer, found.method, found.settings) != (server.prefer, server.method, server.settings):
+        raise DataError(f"state: {str(state)!r} was begun with another query; give the same one, or another file")
+    return found

@@ -1,0 +1,1 @@
+"""The monitor: batches in, changes out."""

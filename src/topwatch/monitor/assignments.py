@@ -1,0 +1,83 @@
+"""The roll: who is served by which engine, and in which order queries were added."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from topwatch.monitor.planner import Choice
+from topwatch.query.queries import Query
+from topwatch.query.windows import Window
+
+if TYPE_CHECKING:
+    from topwatch.core.engine import Engine
+
+_OUT_OF_ORDER = 2**62
+
+
+@dataclass
+class Served:
+    """A query and where it is served."""
+
+    query: Query
+    name: str
+    engine: Engine
+    place: int
+    choice: Choice
+    number: int = -1
+
+
+class Roll:
+    """Numbers queries in the order of their adding. Adding is O(1) amortised."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.signs = np.ones(8)  # -1 for distances, whose keys are negative
+        self._numbers: dict[int, np.ndarray] = {}  # by engine: place to number
+        self._last: dict[int, int] = {}  # by engine: the last place given, or _OUT_OF_ORDER
+
+    def add(self, served: Served) -> None:
+        """Give a query the next number."""
+        served.number = len(self.names)
+        self.names.append(served.name)
+        self.signs = _with_room(self.signs, served.number)
+        self.signs[served.number] = -1.0 if served.query.smaller_is_better else 1.0
+        self.settle(served)
+
+    def settle(self, served: Served) -> None:
+        """Note where a query is served now; it keeps its number."""
+        engine = id(served.engine)
+        numbers = _with_room(self._numbers.get(engine, np.zeros(8, np.int64)), served.place)
+        numbers[served.place] = served.number
+        self._numbers[engine] = numbers
+        in_order = served.place > self._last.get(engine, -1)
+        self._last[engine] = served.place if in_order else _OUT_OF_ORDER
+
+    def numbers(self, engine: Engine, places: np.ndarray) -> np.ndarray:
+        """Return the numbers of an engine's queries."""
+        numbers: np.ndarray = self._numbers[id(engine)][places]
+        return numbers
+
+    def in_order(self, engine: Engine) -> bool:
+        """Tell whether an engine's changes come in the order of the numbers."""
+        return engine.in_order and self._last[id(engine)] != _OUT_OF_ORDER
+
+
+def _with_room(array: np.ndarray, place: int) -> np.ndarray:
+    if place < array.size:
+        return array
+    larger: np.ndarray = np.ones(place + 1 + array.size, array.dtype)
+    larger[: array.size] = array
+    return larger
+
+
+def explained(window: Window, served: Collection[Served]) -> str:
+    """Say which algorithm serves which query, why, and how rows find it."""
+    number = len(served)
+    lines = [f"{number:,} {'query' if number == 1 else 'queries'} over the {window}"]
+    how = {True: "; rows find it by a grid", False: "; it looks at every row", None: ""}
+    lines += [f"{s.name}: {s.choice.algorithm} – {s.choice.reason}{how[s.engine.indexed()]}" for s in served]
+    return "\n".join(lines)

@@ -1,0 +1,304 @@
+"""Batches as users have them: a dict of arrays, Arrow, pandas or polars. Columns that are float64 are not copied."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+
+from topwatch.query.errors import DataError, nearest_name
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NANOSECONDS = "timestamps"
+SECONDS = "numbers (seconds)"
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+class Batch(NamedTuple):
+    """A batch that has been read: float64 columns, ids and times of one length."""
+
+    rows: int
+    columns: list[np.ndarray]
+    ids: Any  # NumPy numbers, an Arrow array, or None when rows are called by their ordinals
+    times: np.ndarray | None
+    time_kind: str | None
+
+
+# What other libraries raise of a column that they cannot convert; Arrow's errors are among them.
+_FOREIGN = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
+
+Words = Mapping[str, tuple[str, tuple[str | int, ...]]]
+
+
+def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None, words: Words | None = None) -> Batch:
+    """Read the needed columns of a batch.
+
+    Parameters
+    ----------
+    batch : mapping, Arrow table or record batch, pandas or polars data frame
+        The rows.
+    needed : mapping of column to query name
+        Numeric columns, each with a query that needs it.
+    id, time : str or None
+        Names of the id and time columns. Without an id column, rows are called by their ordinals.
+    words : mapping of needed column to (column of the batch, words), optional
+        Needed columns that are made from a column of words: the place of each word, -1 for a word that is not named. A
+        batch that has such a column ready made is taken at its word.
+    """
+    names = _names(batch)
+    coded = {column: of for column, of in (words or {}).items() if column not in names}
+    wanted = {coded[c][0] if c in coded else c: f"needed by query {query!r}" for c, query in needed.items()}
+    if id is not None:
+        wanted.setdefault(id, "the id column")
+    if time is not None:
+        wanted.setdefault(time, "the time column")
+    for column, why in wanted.items():
+        if column not in names:
+            have = ", ".join(map(str, names)) or "none"
+            hint = nearest_name(column, [str(name) for name in names])
+            raise DataError(f"batch: column {column!r} ({why}) is missing; columns are {have}{hint}")
+    raw = {column: _column(batch, column) for column in wanted}
+    rows = _rows(batch, raw)
+    columns = []
+    for column in needed:
+        name, known = coded.get(column, (column, None))
+        columns.append(_numeric(name, raw[name]) if known is None else _places(name, raw[name], known))
+    ids = None if id is None else as_ids(id, raw[id])
+    times, kind = (None, None) if time is None else _times(time, raw[time])
+    return Batch(rows, columns, ids, times, kind)
+
+
+def _converted(convert: Callable[P, T]) -> Callable[P, T]:
+    """Let a function on a column, whose name comes first, refuse by our own error what other libraries cannot do."""
+
+    @functools.wraps(convert)
+    def refusing(*args: P.args, **named: P.kwargs) -> T:
+        try:
+            return convert(*args, **named)
+        except DataError:
+            raise
+        except _FOREIGN as error:
+            reason = str(error).splitlines()[:1] or [type(error).__name__]
+            raise DataError(f"batch: column {args[0]!r} cannot be read: {reason[0]}") from None
+
+    return refusing
+
+
+def _names(batch: Any) -> list[str]:
+    if isinstance(batch, Mapping):
+        return list(batch)
+    if hasattr(batch, "schema") and hasattr(batch, "column_names"):
+        return list(batch.column_names)
+    if hasattr(batch, "columns") and hasattr(batch, "__getitem__"):
+        return list(batch.columns)
+    raise DataError(
+        f"batch: expected a dict of arrays, an Arrow table, a pandas or a polars data frame, got {type(batch).__name__}"
+    )
+
+
+def _column(batch: Any, name: str) -> Any:
+    column = native(name, batch[name])
+    if isinstance(column, str | bytes) or not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
+        raise DataError(f"batch: column {name!r}: expected an array, got {column!r}")
+    return column
+
+
+@_converted
+def native(name: str, column: Any) -> Any:
+    """Return a column as NumPy or Arrow has it, without copying where that can be."""
+    kind = type(column).__module__.partition(".")[0]
+    if kind in ("pandas", "polars", "pyarrow") and getattr(column, "ndim", 1) != 1:
+        raise DataError(f"batch: column {name!r}: expected one dimension, got a {type(column).__name__}")
+    if kind == "pandas":
+        if isinstance(column.dtype, np.dtype):
+            return column.to_numpy()
+        column = getattr(column, "array", column)  # of a series
+        if hasattr(column, "__arrow_array__"):
+            return column.__arrow_array__()
+        import pyarrow as pa
+
+        return pa.array(column, from_pandas=True)  # times with a zone
+    if kind == "polars":
+        if str(column.dtype) == "Object" and len(column):  # in Arrow they would be addresses in memory
+            raise DataError(f"batch: column {name!r} has Python objects; expected numbers, text or times")
+        column = column.to_arrow()
+        kind = "pyarrow"
+    if kind == "pyarrow":
+        import pyarrow as pa
+
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        return column if isinstance(column, pa.Array) else None
+    if isinstance(column, np.ma.MaskedArray):
+        import pyarrow as pa
+
+        return pa.array(column)
+    if isinstance(column, np.ndarray) and column.ndim != 1:
+        raise DataError(f"batch: column {name!r}: expected one dimension, got shape {column.shape}")
+    return column
+
+
+def _rows(batch: Any, raw: Mapping[str, Any]) -> int:
+    lengths = {column: len(values) for column, values in raw.items()}
+    if not lengths:
+        return len(batch) if not isinstance(batch, Mapping) else len(next(iter(batch.values()), ()))
+    first = next(iter(lengths))
+    for column, length in lengths.items():
+        if length != lengths[first]:
+            raise DataError(
+                f"batch: column {column!r} has {length} rows but {first!r} has {lengths[first]};"
+                " all columns need the same length"
+            )
+    return lengths[first]
+
+
+@_converted
+def _numeric(name: str, values: Any) -> np.ndarray:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        return values.astype(np.float64, copy=False)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "c":
+        raise DataError(f"batch: column {name!r} is {values.dtype}; expected numbers")
+    array = _arrow(name, values, "numbers")
+    import pyarrow as pa
+
+    kind = array.type
+    if pa.types.is_null(kind):
+        return np.full(len(array), np.nan)
+    if pa.types.is_decimal(kind) or pa.types.is_float16(kind) or pa.types.is_boolean(kind):
+        array = array.cast(pa.float64())
+    elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        raise DataError(f"batch: column {name!r} is {kind}; expected numbers")
+    numbers: np.ndarray = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    return numbers
+
+
+@_converted
+def _places(name: str, values: Any, words: tuple[str | int, ...]) -> np.ndarray:
+    """Return the place of each value among the words: -1 where it is none of them, NaN where it is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = _arrow(name, values)
+    if pa.types.is_null(array.type):
+        return np.full(len(array), np.nan)
+    named = isinstance(words[0], str)
+    fits = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view) if named else (pa.types.is_integer,)
+    if not any(is_kind(array.type) for is_kind in fits):
+        kind = "strings" if named else "whole numbers"
+        raise DataError(f"batch: source column {name!r} is {array.type}; the query names its sources by {kind}")
+    places: np.ndarray = np.full(len(array), -1.0)
+    if named:
+        found = pc.index_in(array, value_set=pa.array(words, array.type)).fill_null(-1)
+        places[:] = found.to_numpy(zero_copy_only=False)
+    else:
+        numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
+        for place, word in enumerate(words):
+            places[numbers == word] = place
+    if array.null_count:
+        places[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    return places
+
+
+def _arrow(name: str, values: Any, expected: str = "values of one type") -> Any:
+    """Return values as an Arrow array."""
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array):
+        if pa.types.is_run_end_encoded(values.type):
+            import pyarrow.compute as pc
+
+            return pc.run_end_decode(values)
+        return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    try:
+        return pa.array(values, from_pandas=isinstance(values, np.ndarray) and values.dtype == object)
+    except _FOREIGN as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"batch: column {name!r}: expected {expected} ({reason})") from None
+
+
+@_converted
+def as_ids(name: str, values: Any) -> Any:
+    """Return ids as NumPy numbers where they are numbers, else as an Arrow array; null ids are refused."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return _whole(values)
+    array = _arrow(name, values)
+    if array.null_count:
+        raise DataError(f"batch: id column {name!r} has {array.null_count} nulls; every row needs an id")
+    import pyarrow as pa
+
+    if pa.types.is_integer(array.type):
+        return _whole(array.to_numpy(zero_copy_only=False))
+    if pa.types.is_floating(array.type):
+        return array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    if len(array) == 0 and pa.types.is_null(array.type):
+        return np.empty(0, np.int64)
+    if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
+        return array.cast(pa.string())
+    if pa.types.is_binary_view(array.type):
+        return array.cast(pa.binary())
+    if pa.types.is_temporal(array.type) and len(array):
+        import pyarrow.compute as pc
+
+        pc.min_max(array).as_py()  # Python has no dates beyond the year 9999
+    if not (pa.types.is_primitive(array.type) or any(is_kind(array.type) for is_kind in _id_kinds())):
+        raise DataError(f"batch: id column {name!r} is {array.type}; expected numbers, text, bytes or times")
+    return array
+
+
+def _id_kinds() -> tuple[Callable[[Any], bool], ...]:
+    import pyarrow as pa
+
+    kinds = pa.types
+    return kinds.is_string, kinds.is_binary, kinds.is_large_binary, kinds.is_fixed_size_binary, kinds.is_decimal
+
+
+def _whole(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.uint64 if values.dtype.kind == "u" and values.dtype.itemsize == 8 else np.int64, copy=False)
+
+
+@_converted
+def _times(name: str, values: Any) -> tuple[np.ndarray, str]:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
+        times = values.astype(np.float64, copy=False)
+    else:
+        array = _arrow(name, values)
+        import pyarrow as pa
+
+        if array.null_count:
+            raise DataError(f"batch: time column {name!r} has {array.null_count} nulls; every row needs a time")
+        if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
+            try:
+                stamps = array.cast(pa.timestamp("ns", getattr(array.type, "tz", None)))
+            except pa.ArrowInvalid:
+                raise DataError(f"batch: time column {name!r} has a time outside the years 1678 to 2261") from None
+            return stamps.cast(pa.int64()).to_numpy(zero_copy_only=False), NANOSECONDS
+        if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)) and len(array):
+            raise DataError(f"batch: time column {name!r} is {array.type}; expected timestamps or numbers (seconds)")
+        times = np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+    if not np.isfinite(times).all():
+        raise DataError(f"batch: time column {name!r} has a value that is no finite number; every row needs a time")
+    return times, SECONDS
+
+
+def moment(place: str, time: Any) -> tuple[float, str]:
+    """Return a single time as a number, and its kind."""
+    if isinstance(time, bool) or time is None:
+        raise DataError(f"{place}: expected a timestamp or a number (seconds), got {time!r}")
+    if isinstance(time, int | float | np.integer | np.floating):
+        if not -_LARGEST <= time <= _LARGEST:
+            raise DataError(f"{place}: expected a finite number, got {time!r}")
+        return float(time), SECONDS
+    try:
+        if isinstance(time, datetime.datetime) and time.tzinfo is not None:
+            time = time.astimezone(datetime.UTC).replace(tzinfo=None)
+        stamp = np.datetime64(time, "ns")
+    except (ValueError, TypeError):
+        raise DataError(f"{place}: expected a timestamp or a number (seconds), got {time!r}") from None
+    if np.isnat(stamp):
+        raise DataError(f"{place}: expected a timestamp or a number (seconds), got {time!r}")
+    return int(stamp.astype(np.int64)), NANOSECONDS

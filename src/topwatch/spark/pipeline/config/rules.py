@@ -1,0 +1,189 @@
+"""The rules between fields. They speak of the fields that are fine, so that all problems are told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, islice
+from typing import Any
+
+from topwatch.monitor.planner import check_algorithm
+from topwatch.query.errors import TopwatchError, nearest_name
+from topwatch.query.queries import Query
+from topwatch.spark.pipeline.config.building import monitor
+from topwatch.spark.pipeline.config.model import Chunks, Pipeline, Window
+from topwatch.spark.pipeline.config.positions import Problem
+from topwatch.spark.pipeline.config.query_models import Question, question
+from topwatch.spark.pipeline.config.sink_models import Sink
+from topwatch.spark.pipeline.config.source_models import Source
+from topwatch.spark.pipeline.config.yaml_nodes import Path
+
+MOST_NAMES = 12  # columns that a message lists
+MOST_PROBLEMS = 100  # of a kind that takes long to find
+
+# What a monitor is made of: with one of them wrong, it cannot be asked which algorithms serve the queries.
+SETTINGS = {"id", "time", "window", "every", "algorithm", "options"}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A pipeline of which parts may be wrong.
+
+    Attributes
+    ----------
+    data : mapping
+        The file's plain values.
+    fine : dict
+        The fields that were checked and are right.
+    """
+
+    data: Mapping[str, Any]
+    fine: Mapping[str, Any]
+
+    def given(self, field: str) -> bool:
+        """Say whether the file has a field, right or wrong."""
+        return self.data.get(field) is not None
+
+    def get(self, field: str) -> Any:
+        """Return what a field says, its default when it is not there, or None when that is unknown."""
+        return self.fine.get(field, None if self.given(field) else Pipeline.model_fields[field].get_default())
+
+    @cached_property
+    def questions(self) -> dict[int, Question]:
+        """The queries that are right, by their place in the list."""
+        if "queries" in self.fine:
+            return dict(enumerate(self.fine["queries"]))
+        listed = self.data.get("queries")
+        found = {}
+        for place, value in enumerate(listed if isinstance(listed, list) else []):
+            try:
+                found[place] = question(value)
+            except ValueError:  # pydantic's are ValueErrors too; the reading has told them already
+                continue
+        return found
+
+
+def problems(draft: Draft) -> list[Problem]:
+    """Find what does not go together."""
+    rules = (needs_time, needs_id, needs_checkpoint, names_differ, columns_are_there, options_fit)
+    found = list(chain.from_iterable(rule(draft) for rule in rules))
+    wrong = {problem.path[0] for problem in found} | {
+        field for field in SETTINGS if draft.given(field) and field not in draft.fine
+    }
+    return found if wrong & SETTINGS or not draft.given("window") else [*found, *algorithms_serve(draft)]
+
+
+def needs_time(draft: Draft) -> Iterator[Problem]:
+    """Spans of event time need the time column."""
+    window = draft.get("window")
+    spans: list[tuple[Path, Any]] = [
+        (("window", "last"), window.last if isinstance(window, Window) else None),
+        (("every",), draft.get("every")),
+        (("lateness",), draft.get("lateness")),
+    ]
+    chunks = draft.get("chunks")
+    if isinstance(chunks, Chunks):
+        spans.append((("chunks", "every"), chunks.every))
+        if not draft.given("lateness"):
+            yield Problem(("chunks",), "a chunk ends when no row can come any more: say lateness, the wait for rows")
+    for path, span in spans:
+        if isinstance(span, str) and not draft.given("time"):
+            yield Problem(path, f"{span!r} of event time needs the field time, the name of the time column")
+
+
+def needs_id(draft: Draft) -> Iterator[Problem]:
+    """The latest row of each id needs ids."""
+    window = draft.get("window")
+    if isinstance(window, Window) and window.last is None and not draft.given("id"):
+        yield Problem(("window",), "latest needs the field id, the name of the id column")
+
+
+def needs_checkpoint(draft: Draft) -> Iterator[Problem]:
+    """A restart goes on from the checkpoint; without one, a lasting sink would get its rows twice."""
+    sink = draft.get("sink")
+    if isinstance(sink, Sink) and sink.lasting and not draft.given("checkpoint"):
+        yield Problem(("checkpoint",), f"missing; expected a folder such as ckpt/, which the sink {sink.kind} needs")
+
+
+def names_differ(draft: Draft) -> Iterator[Problem]:
+    """Changes tell queries apart by name."""
+    listed = draft.data.get("queries")
+    first: dict[str, int] = {}
+    for place, value in enumerate(listed if isinstance(listed, list) else []):
+        name = value.get("name") if isinstance(value, Mapping) else None
+        if isinstance(name, str) and first.setdefault(name, place) != place:
+            text = f"{name!r} is the name of queries[{first[name]}]; every query needs a name of its own"
+            yield Problem(("queries", place, "name"), text)
+
+
+def columns_are_there(draft: Draft) -> Iterator[Problem]:
+    """Columns that are named must be in the schema, where the source has one."""
+    source = draft.get("source")
+    known = source.chosen.columns() if isinstance(source, Source) else None
+    if known is None:
+        return
+    named: list[tuple[Path, str]] = [((field,), draft.get(field)) for field in ("id", "time") if draft.get(field)]
+    by = draft.get("by") or ()
+    named += [(("by", place) if len(by) > 1 else ("by",), column) for place, column in enumerate(by)]
+    chunks = draft.get("chunks")
+    if isinstance(chunks, Chunks):
+        named += [(("chunks", field), getattr(chunks, field)) for field in ("source", "value")]
+    for place, asked in draft.questions.items():
+        named += [(("queries", place, *path), column) for path, column in asked.columns()]
+    there = set(known)
+    missing = ((path, column) for path, column in named if column not in there)
+    listed = ", ".join(known[:MOST_NAMES]) + (" ..." if len(known) > MOST_NAMES else "")
+    for path, column in islice(missing, MOST_PROBLEMS):  # each is compared with all names that are there
+        yield Problem(path, f"no column {column!r} in the source; it has {listed}{nearest_name(column, known)}")
+
+
+def options_fit(draft: Draft) -> Iterator[Problem]:
+    """Options must be ones that the algorithm has."""
+    algorithm = draft.get("algorithm")
+    for option, value in (draft.get("options") or {}).items() if algorithm else ():
+        try:
+            check_algorithm(algorithm, {option: value})
+        except TopwatchError as error:
+            yield Problem(("options", option), str(error).removeprefix("option: ").removeprefix(f"{option}: "))
+
+
+def algorithms_serve(draft: Draft) -> Iterator[Problem]:
+    """Ask the planner: a monitor is made and thrown away."""
+    settings = Pipeline.model_construct(**{field: value for field, value in draft.fine.items() if field in SETTINGS})
+    queries = {place: asked.build() for place, asked in draft.questions.items()}
+    for problem in names_differ(draft):  # which is told there
+        place = int(problem.path[1])
+        if place in queries:
+            queries[place] = replace(queries[place], name=f"queries[{place}]")
+    try:
+        refusal = _refusal(settings, list(queries.values()))
+        option = refusal.partition(": ")[0]
+        if option in settings.options:
+            yield Problem(("options", option), refusal.removeprefix(f"{option}: "))
+        elif refusal:
+            named = {place: replace(query, name=query.name or f"queries[{place}]") for place, query in queries.items()}
+            found = list(islice(_alone(settings, list(named.items())), MOST_PROBLEMS))
+            yield from found or [Problem(("queries",), refusal)]
+    except (MemoryError, ValueError, OverflowError):
+        text = f"the {settings.window}, queries and options need more memory than this machine has"
+        yield Problem(("window",), text)
+
+
+def _alone(settings: Pipeline, queries: list[tuple[int, Query]]) -> Iterator[Problem]:
+    """Find the queries that are refused: those of a half that is not are not looked at one by one."""
+    refusal = _refusal(settings, [query for _, query in queries])
+    if len(queries) > 1 and refusal:
+        half = len(queries) // 2
+        yield from _alone(settings, queries[:half])
+        yield from _alone(settings, queries[half:])
+    elif refusal:
+        yield Problem(("queries", queries[0][0]), refusal)
+
+
+def _refusal(settings: Pipeline, queries: list[Query]) -> str:
+    try:
+        monitor(settings, queries)
+    except TopwatchError as error:
+        return str(error).removeprefix("algorithm: ")
+    return ""

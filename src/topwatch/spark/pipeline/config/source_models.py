@@ -1,0 +1,173 @@
+"""Where rows come from. ``options`` pass through to Spark as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from topwatch.spark.pipeline.config.fields import (
+    COUNT,
+    SETTINGS,
+    Count,
+    Location,
+    Names,
+    Settings,
+    Text,
+    short_for,
+    shown,
+)
+from topwatch.spark.pipeline.config.parts import OneOf, Part, refuse
+from topwatch.spark.pipeline.config.schemas import DDL, Ddl, columns_of
+
+SERVERS = "host:port, or a list of them"
+
+_SUFFIX = re.compile(r"\.(csv|json|parquet|jsonl|ndjson)(?:\.(?:gz|bz2|zst|lz4|snappy))?$", re.IGNORECASE)
+_LINES = {"jsonl": "json", "ndjson": "json"}
+
+Servers = Annotated[
+    str, BeforeValidator(lambda value: ",".join(value) if _texts(value) else value), Field(min_length=1)
+]
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
+
+
+class Files(Part):
+    """Files that are there, and those that come."""
+
+    shape: ClassVar[str] = "a path such as data/*.parquet, or a mapping of path, format, schema, max_files, options"
+
+    path: Location = Field(description="a path such as data/*.parquet")
+    format: Literal["csv", "json", "parquet"] = Field(
+        description="csv, json or parquet (needed where the path does not end in one of them)"
+    )
+    ddl: Ddl | None = Field(None, alias="schema", description=DDL)
+    max_files: Count | None = Field(None, description=COUNT)
+    options: Settings = Field({}, description=SETTINGS)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _format_from_suffix(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and "format" not in data and isinstance(data.get("path"), str):
+            suffix = _SUFFIX.search(data["path"])
+            if suffix:
+                name = suffix[1].lower()
+                return {**data, "format": _LINES.get(name, name)}
+        return data
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Return the names of the columns, or None where only the files know them."""
+        return None if self.ddl is None else columns_of(self.ddl)
+
+    def __str__(self) -> str:
+        return shown(self.path)
+
+
+class Kafka(Part):
+    """One or more topics whose values are JSON."""
+
+    servers: Servers = Field(description=SERVERS)
+    topic: Text | None = Field(None, description="the name of a topic")
+    topics: Names | None = Field(None, description="a list of topics")
+    format: Literal["json"] = Field("json", description="json")
+    ddl: Ddl = Field(alias="schema", description=DDL)
+    options: Settings = Field({}, description=SETTINGS)
+
+    @model_validator(mode="after")
+    def _topic_or_topics(self) -> Self:
+        if (self.topic is None) == (self.topics is None):
+            got = "none of them" if self.topic is None else "both"
+            raise refuse(f"expected either topic or topics, got {got}", *(("topics",) if self.topics else ()))
+        return self
+
+    @property
+    def subscribed(self) -> tuple[str, ...]:
+        """The topics, be they one or many."""
+        return self.topics or (self.topic or "",)
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Return the names of the columns."""
+        return columns_of(self.ddl)
+
+    def __str__(self) -> str:
+        return f"Kafka topic{'s' if len(self.subscribed) > 1 else ''} {', '.join(self.subscribed)}"
+
+
+class Rate(Part):
+    """Spark's own rows of a time and a number, for trying things out."""
+
+    rows_per_second: Count = Field(1, description=COUNT)
+    options: Settings = Field({}, description=SETTINGS)
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Return the names of the columns."""
+        return "timestamp", "value"
+
+    def __str__(self) -> str:
+        return f"rate, {self.rows_per_second:,} a second"
+
+
+class Generate(Part):
+    """Generated rows: an id and columns x1 .. xd in [0, 1], the same as ``topwatch generate`` writes."""
+
+    # fewest and most columns of each kind; the generators have the same numbers, and a test holds them together
+    DIMS: ClassVar[dict[str, tuple[int, int]]] = {
+        "ind": (1, 10_000),
+        "ant": (2, 20),
+        "cor": (2, 10_000),
+        "clustered": (1, 10_000),
+    }
+
+    kind: Literal["ind", "ant", "cor", "clustered"] = Field("ind", description="ind, ant, cor or clustered")
+    dims: Count = Field(4, description=COUNT)
+    rows: Count | None = Field(None, description=COUNT)
+    rows_per_batch: Count = Field(100_000, description=COUNT)
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="a whole number of at least 0")
+
+    @model_validator(mode="after")
+    def _dims_of_kind(self) -> Self:
+        fewest, most = self.DIMS[self.kind]
+        if not fewest <= self.dims <= most:
+            raise refuse(f"expected {fewest} to {most:,} columns for {self.kind}, got {self.dims}", "dims")
+        return self
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Return the names of the columns."""
+        return "id", *(f"x{i}" for i in range(1, self.dims + 1))
+
+    def __str__(self) -> str:
+        count = "" if self.rows is None else f"{self.rows:,} "
+        return f"{count}generated rows ({self.kind}, {self.dims} columns, seed {self.seed})"
+
+
+class Socket(Part):
+    """Lines of text from a socket, for trying things out: what was read is not there again after a restart."""
+
+    host: Text = Field(description="the name or address of a host")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(description="a number from 1 to 65535")
+    format: Literal["json", "csv"] = Field(description="json or csv")
+    ddl: Ddl = Field(alias="schema", description=DDL)
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Return the names of the columns."""
+        return columns_of(self.ddl)
+
+    def __str__(self) -> str:
+        return f"socket {self.host}:{self.port}"
+
+
+class Source(OneOf):
+    """Exactly one source. A new one is a class with ``columns`` and ``str``, and a line here."""
+
+    bare: ClassVar[frozenset[str]] = frozenset({"rate", "generate"})
+    shape: ClassVar[str] = "a mapping with one of files, kafka, rate, generate, socket"
+
+    files: Annotated[Files | None, short_for("path")] = None
+    kafka: Kafka | None = None
+    rate: Annotated[Rate | None, short_for()] = None
+    generate: Annotated[Generate | None, short_for("kind")] = None
+    socket: Socket | None = None

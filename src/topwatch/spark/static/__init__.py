@@ -1,0 +1,1 @@
+"""Static frames: the best rows of a table on Spark."""

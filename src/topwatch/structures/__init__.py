@@ -1,1 +1,0 @@
-"""The few shared structures: they own arrays, hand them to kernels, and can check themselves."""

@@ -1,0 +1,1 @@
+"""Compiled functions over the rows of a table."""

@@ -1,0 +1,146 @@
+"""The k-skyband of rows that lie there all at once: those that fewer than k others dominate.
+
+Distinct rows come in an order in which dominators are first. So each is compared with rows that are already in the
+skyband, and with no others: of a row's dominators, the first k are dominated by fewer than k rows themselves. Rows of
+the skyband lie in cells; a cell that is not before a row's own in every column holds none of its dominators, and one
+that is behind in no column holds nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf
+from topwatch.core.kernels.scoring import Floats, Ints
+
+CHUNK = 16  # rows of a cell that lie together
+
+
+class Ranked(NamedTuple):
+    """Distinct rows, dominators first."""
+
+    rank: np.ndarray  # (rows, columns), int32: place of the value among those of its column
+    weight: Ints  # how many rows have these values
+    word: Ints  # levels in lanes
+    place: Ints  # word with only what says which cell it is in
+    cell: Ints  # number of that cell
+    masks: Ints  # guards, one step of a cell in every lane
+
+
+class Cells(NamedTuple):
+    """Rows of the skyband by cell, in the order in which cells got their first row."""
+
+    number: np.ndarray  # of a cell → its place here, or -1; int32
+    place: Ints
+    weight: Ints  # of all rows of a cell
+    chunk: Ints  # the cell's newest chunk
+    before: Ints  # of a chunk, the one before it
+    size: Ints  # of a chunk
+    member: Ints  # rows, chunk by chunk
+    word: Ints  # their words
+    used: Ints  # cells, chunks
+
+
+@kernel
+def keep_skyband(rows: Ranked, k: int, cells: int, keep: np.ndarray) -> None:
+    """Mark the rows that fewer than k others dominate."""
+    n = len(rows.weight)
+    most = min(n, cells)
+    chunks = n // CHUNK + most + 1
+    held = Cells(
+        np.full(cells, -1, np.int32),
+        np.empty(most, np.int64),
+        np.zeros(most, np.int64),
+        np.empty(most, np.int64),
+        np.empty(chunks, np.int64),
+        np.zeros(chunks, np.int64),
+        np.empty(chunks * CHUNK, np.int64),
+        np.empty(chunks * CHUNK, np.int64),
+        np.zeros(2, np.int64),
+    )
+    for r in range(n):
+        if _dominators(rows, held, r, k) < k:
+            keep[r] = True
+            _put(rows, held, r)
+
+
+@leaf
+def _dominators(rows: Ranked, held: Cells, r: int, k: int) -> int:
+    """Count the rows that dominate row r, up to k or a few more."""
+    guard = rows.masks[0]
+    step = rows.masks[1]
+    mine = rows.place[r] | guard
+    found = ZERO
+    for c in range(held.used[0]):
+        if (mine - held.place[c]) & guard == guard:
+            if (mine - (held.place[c] + step)) & guard == guard:
+                found += held.weight[c]
+            else:
+                found += _in_cell(rows, held, c, r, k - found)
+            if found >= k:
+                return found
+    return found
+
+
+@inlined
+def _in_cell(rows: Ranked, held: Cells, c: int, r: int, enough: int) -> int:
+    guard = rows.masks[0]
+    mine = rows.word[r] | guard
+    found = ZERO
+    chunk = held.chunk[c]
+    while chunk >= 0 and found < enough:
+        first = chunk * CHUNK
+        for i in range(first, first + held.size[chunk]):
+            if (mine - held.word[i]) & guard == guard:
+                other = held.member[i]
+                worse = False
+                for j in range(rows.rank.shape[1]):
+                    worse |= rows.rank[other, j] > rows.rank[r, j]
+                found += ZERO if worse else rows.weight[other]
+        chunk = held.before[chunk]
+    return found
+
+
+@inner
+def _put(rows: Ranked, held: Cells, r: int) -> None:
+    """Put a row into its cell."""
+    c = held.number[rows.cell[r]]
+    if c < 0:
+        c = held.used[0]
+        held.used[0] += 1
+        held.number[rows.cell[r]] = c
+        held.place[c] = rows.place[r]
+        held.chunk[c] = -1
+    chunk = held.chunk[c]
+    if chunk < 0 or held.size[chunk] == CHUNK:
+        fresh = held.used[1]
+        held.used[1] += 1
+        held.before[fresh] = chunk
+        held.chunk[c] = fresh
+        chunk = fresh
+    at = chunk * CHUNK + held.size[chunk]
+    held.member[at] = r
+    held.word[at] = rows.word[r]
+    held.size[chunk] += 1
+    held.weight[c] += rows.weight[r]
+
+
+@kernel
+def compare_small(values: Floats, starts: Ints, most: int, dominators: Ints, dominated: Ints) -> None:
+    """Count both for all rows of groups that have at most so many rows, by comparing each pair."""
+    d = len(values)
+    for g in range(len(starts) - 1):
+        if starts[g + 1] - starts[g] > most:
+            continue
+        for a in range(starts[g], starts[g + 1]):
+            for b in range(a + 1, starts[g + 1]):
+                less = False
+                more = False
+                for j in range(d):
+                    less |= values[j, a] < values[j, b]
+                    more |= values[j, a] > values[j, b]
+                if less != more:
+                    dominators[b if less else a] += 1
+                    dominated[a if less else b] += 1
