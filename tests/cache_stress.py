@@ -1,10 +1,10 @@
 """Fills an empty kernel cache from many processes at once, kills some of them, and runs the conformance suite on it.
 
-Each round starts from an empty cache. Every process compiles some kernels of the algorithms that count dominated rows,
-in an order of its own: they share many, and have most of those that sort and argsort, which Numba makes of one
-function. Some processes start later than others and find a cache that is half full; a part of them is killed after a
-random time. Then tests of these algorithms run on what is there. A process that ends by a signal that this program did
-not send, and a failed test are failures; the cache of a failed round is kept.
+Each round starts from an empty cache, and is about two of the algorithms that count dominated rows: they share many
+kernels, and have most of those that sort and argsort, which Numba makes of one function. Every process compiles some of
+their kernels, in an order of its own. Some processes start later than others and find a cache that is half full; a part
+of them is killed after a random time. Then the conformance tests of these two run on what is there. A process that ends
+by a signal that this program did not send, and a failed test are failures; the cache of a failed round is kept.
 
     python tests/cache_stress.py --rounds 50
     python tests/cache_stress.py --rounds 50 --until-failure --tree ../before    # the same on another checkout
@@ -28,15 +28,16 @@ from pathlib import Path
 HERE = Path(__file__).resolve()
 ALGORITHMS = ("bfa", "floor", "eva", "ada", "ahba", "amsa")
 SUITE = ("conformance/test_dominating.py", "test_load.py")
-SELECTED = "there_and_back or test_shape"
-KERNELS = 12  # that a process compiles
+SELECTED = "(there_and_back or test_shape) and ({})"
+ALGORITHMS_OF_A_ROUND = 2
+KERNELS = 8  # that a process compiles
 LIMIT = 900.0  # seconds that a process may take
-KILLED_AFTER = (1.0, 20.0)  # seconds
-STARTED_WITHIN = 30.0  # seconds
+KILLED_AFTER = (1.0, 15.0)  # seconds
+STARTED_WITHIN = 20.0  # seconds
 
 
-def collect(path: str) -> None:
-    """Use all algorithms; keep which kernels that took, and for which types."""
+def collect(folder: str, algorithm: str) -> None:
+    """Use an algorithm; keep which kernels that took, and for which types."""
     import numpy as np
     from numba.core.dispatcher import Dispatcher
 
@@ -44,24 +45,21 @@ def collect(path: str) -> None:
 
     rng = np.random.default_rng(0)
     batch = {"id": np.arange(300), "a": rng.integers(0, 9, 300) * 1.0, "b": rng.integers(0, 9, 300) * 1.0}
-    for algorithm in ALGORITHMS:
-        query = tw.Dominating(k=3, prefer={"a": "min", "b": "max"})
-        tw.Monitor(query, window=tw.last(50), algorithm=algorithm).push(batch)
+    query = tw.Dominating(k=3, prefer={"a": "min", "b": "max"})
+    tw.Monitor(query, window=tw.last(50), algorithm=algorithm).push(batch)
     used = set()
     for module in [module for name, module in sys.modules.items() if name.startswith("topwatch.")]:
         for function in vars(module).values():
             if isinstance(function, Dispatcher) and function.overloads:
                 name = function.py_func.__module__, function.py_func.__qualname__
                 used.update((*name, arguments) for arguments in function.overloads)
-    with open(path, "wb") as file:
-        pickle.dump(sorted(used, key=str), file)
+    (Path(folder) / algorithm).write_bytes(pickle.dumps(sorted(used, key=str)))
 
 
-def compile_some(path: str, seed: str) -> None:
-    """Compile some of the kernels that were collected."""
-    with open(path, "rb") as file:
-        used = pickle.load(file)
-    for module, name, arguments in random.Random(seed).sample(used, KERNELS):
+def compile_some(folder: str, algorithms: str, seed: str) -> None:
+    """Compile some of the kernels that were collected for some algorithms."""
+    used = [kernel for name in algorithms.split(",") for kernel in pickle.loads((Path(folder) / name).read_bytes())]
+    for module, name, arguments in random.Random(seed).sample(sorted(set(used), key=str), min(KERNELS, len(set(used)))):
         getattr(importlib.import_module(module), name).compile(arguments)
 
 
@@ -69,13 +67,17 @@ def stress(tree: Path, rounds: int, processes: int, seed: int, until_failure: bo
     """Run rounds; return how many failed."""
     failed = number = 0
     with tempfile.TemporaryDirectory(prefix="topwatch-cache-stress-") as made:
-        used = str(Path(made) / "kernels")
-        command = [sys.executable, str(HERE), "--collect", used]
-        subprocess.run(command, env=environment_of(tree, Path(made)), check=True, stderr=subprocess.DEVNULL)
+        collecting = []
+        for algorithm in ALGORITHMS:  # each with a cache of its own: what comes from a cache brings no names along
+            command = [sys.executable, str(HERE), "--collect", made, algorithm]
+            environment = environment_of(tree, Path(made) / f"cache-{algorithm}")
+            collecting.append(subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL))
+        ended = [process.wait() for process in collecting]
+        assert not any(ended), f"collecting ended with {ended}"
         for number in range(1, rounds + 1):
             folder = Path(tempfile.mkdtemp(prefix="topwatch-cache-stress-"))
             began = time.monotonic()
-            problems = one_round(tree, folder, used, processes, random.Random(f"{seed}-{number}"))
+            problems = one_round(tree, folder, made, processes, random.Random(f"{seed}-{number}"))
             failed += bool(problems)
             verdict = "; ".join(problems) + f" (kept: {folder})" if problems else "right"
             print(f"round {number}: {verdict}, {time.monotonic() - began:.0f} s", flush=True)
@@ -97,9 +99,12 @@ def environment_of(tree: Path, cache: Path) -> dict[str, str]:
 def one_round(tree: Path, folder: Path, used: str, processes: int, rng: random.Random) -> list[str]:
     """Fill a cache and test it; return what went wrong."""
     environment = environment_of(tree, folder)
-    problems = followed([Filling.drawn(number, rng) for number in range(processes)], folder, used, environment)
+    algorithms = rng.sample(ALGORITHMS, ALGORITHMS_OF_A_ROUND)
+    fillings = [Filling.drawn(number, rng) for number in range(processes)]
+    problems = followed(fillings, folder, [used, ",".join(algorithms)], environment)
     tests = [str(tree / "tests" / name) for name in SUITE]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-k", SELECTED, f"--seed={rng.randrange(2**32)}", *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", f"--seed={rng.randrange(2**32)}"]
+    command += ["-k", SELECTED.format(" or ".join(algorithms)), *tests]
     with open(folder / "suite.log", "wb") as log:
         done = subprocess.run(
             command, env=environment, cwd=tree, stdout=log, stderr=log, timeout=4 * LIMIT, check=False
@@ -128,7 +133,7 @@ class Filling:
         return cls(number, str(rng.random()), start, end)
 
 
-def followed(fillings: list[Filling], folder: Path, used: str, environment: dict[str, str]) -> list[str]:
+def followed(fillings: list[Filling], folder: Path, used: list[str], environment: dict[str, str]) -> list[str]:
     """Start and kill processes when their time has come; return what those ended with that were not killed."""
     began = time.monotonic()
     problems = []
@@ -136,7 +141,7 @@ def followed(fillings: list[Filling], folder: Path, used: str, environment: dict
         now = time.monotonic() - began
         for filling in list(fillings):
             if filling.process is None and now >= filling.start:
-                command = [sys.executable, str(HERE), "--compile", used, filling.seed]
+                command = [sys.executable, str(HERE), "--compile", *used, filling.seed]
                 with open(folder / f"{filling.number}.log", "wb") as log:
                     filling.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
             if filling.process is None:
@@ -162,11 +167,11 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
     parser.add_argument("--tree", type=Path, default=HERE.parent.parent)
     parser.add_argument("--until-failure", action="store_true", help="Stop at the first failed round.")
-    parser.add_argument("--collect", metavar="FILE", help=argparse.SUPPRESS)
-    parser.add_argument("--compile", nargs=2, metavar=("FILE", "SEED"), help=argparse.SUPPRESS)
+    parser.add_argument("--collect", nargs=2, metavar=("FOLDER", "ALGORITHM"), help=argparse.SUPPRESS)
+    parser.add_argument("--compile", nargs=3, metavar=("FOLDER", "ALGORITHMS", "SEED"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.collect:
-        collect(given.collect)
+        collect(*given.collect)
     elif given.compile:
         compile_some(*given.compile)
     else:
