@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 # Imported when they are asked for: a device that runs an agent has neither Numba nor Spark.
 _HOMES = {
     "monitor.changes": ("Answer", "Change", "Changes", "Entry"),
-    "query.errors": ("DataError", "PlanError", "QueryError", "TopwatchError"),
+    "query.errors": ("DataError", "PipelineError", "PlanError", "QueryError", "TopwatchError"),
     "monitor.monitor": ("Monitor",),
     "query.queries": ("Dominating", "FrequentSkyline", "IncompleteTopK", "Nearest", "Skyline", "Threshold", "TopK"),
     "query.scores": ("distance", "expr", "linear", "product", "quadratic"),

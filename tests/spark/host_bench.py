@@ -103,7 +103,7 @@ class Run:
 def reason(error: str) -> str:
     """Return the line of an error that says what went wrong."""
     lines = [line.strip() for line in error.splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("topwatch.query.errors.")]
+    ours = [line for line in lines if line.startswith("topwatch.")]
     theirs = [line for line in lines if re.search(r"(Error|Exception)\b.*: ", line)]
     return (ours or theirs[-1:] or lines or [""])[0][:400]
 

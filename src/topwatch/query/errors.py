@@ -45,6 +45,10 @@ class PipelineError(TopwatchError, ValueError):
         return "\n".join(self.args)
 
 
+for _error in (TopwatchError, QueryError, DataError, PlanError, PipelineError):
+    _error.__module__ = "topwatch"  # where users import them from, and what tracebacks print
+
+
 def nearest_name(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the known name nearest to a misspelt one, or an empty string.
 

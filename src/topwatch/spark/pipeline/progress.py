@@ -156,10 +156,10 @@ def _phase(status: dict[str, Any], first: bool) -> str:
 def cause(text: str) -> str:
     r"""Find the line that says what went wrong in what Spark says about it.
 
-    >>> cause("[STREAM_FAILED] Query terminated: Traceback\n  File x\ntopwatch.errors.DataError: time went back\n")
+    >>> cause("[STREAM_FAILED] Query terminated: Traceback\n  File x\ntopwatch.DataError: time went back\n")
     'time went back'
     """
     lines = [line.strip(" :") for line in text.splitlines() if line.strip(" :")]
-    ours = [line.partition("Error: ")[2] for line in lines if line.startswith("topwatch.query.errors.")]
+    ours = [line.partition("Error: ")[2] for line in lines if line.startswith("topwatch.")]
     theirs = [line for line in lines if "Error: " in line or "Exception: " in line]
     return (ours or theirs or lines or ["unknown"])[0]
