@@ -1,13 +1,17 @@
 """Fills an empty kernel cache from many processes at once, kills some of them, and runs the conformance suite on it.
 
-Each round starts from an empty cache, and is about two of the algorithms that count dominated rows: they share many
-kernels, and have most of those that sort and argsort, which Numba makes of one function. Every process compiles some of
-their kernels, in an order of its own. Some processes start later than others and find a cache that is half full; a part
-of them is killed after a random time. Then the conformance tests of these two run on what is there. A process that ends
-by a signal that this program did not send, and a failed test are failures; the cache of a failed round is kept.
+Each round starts from an empty cache, and is about two of the algorithms that count dominated rows: bfa, which
+argsorts, and one of those that sort. Numba makes both of one function. Every process compiles some of their kernels, in
+an order of its own. Some processes start later than others and find a cache that is half full; a part of them is killed
+after a random time. Then the conformance tests of these two run on what is there. A process that ends by a signal that
+this program did not send, and a failed test are failures; the cache of a failed round is kept.
 
     python tests/cache_stress.py --rounds 50
     python tests/cache_stress.py --rounds 50 --until-failure --tree ../before    # the same on another checkout
+    python tests/cache_stress.py --rounds 3 --beside "make test"
+
+With ``--beside`` a round is a command that begins with an empty cache, while two other processes at a time compile into
+that cache; a part of them is killed.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import importlib
 import os
 import pickle
 import random
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,11 +31,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
-ALGORITHMS = ("bfa", "floor", "eva", "ada", "ahba", "amsa")
+ARGSORTS, SORT = "bfa", ("floor", "eva", "ada", "ahba", "amsa")
 SUITE = ("conformance/test_dominating.py", "test_load.py")
 SELECTED = "(there_and_back or test_shape) and ({})"
-ALGORITHMS_OF_A_ROUND = 2
-KERNELS = 8  # that a process compiles
+KERNELS = 10  # that a process compiles
 LIMIT = 900.0  # seconds that a process may take
 KILLED_AFTER = (1.0, 15.0)  # seconds
 STARTED_WITHIN = 20.0  # seconds
@@ -63,21 +67,19 @@ def compile_some(folder: str, algorithms: str, seed: str) -> None:
         getattr(importlib.import_module(module), name).compile(arguments)
 
 
-def stress(tree: Path, rounds: int, processes: int, seed: int, until_failure: bool) -> int:
+def stress(tree: Path, rounds: int, processes: int, seed: int, until_failure: bool, beside: str | None) -> int:
     """Run rounds; return how many failed."""
     failed = number = 0
     with tempfile.TemporaryDirectory(prefix="topwatch-cache-stress-") as made:
-        collecting = []
-        for algorithm in ALGORITHMS:  # each with a cache of its own: what comes from a cache brings no names along
-            command = [sys.executable, str(HERE), "--collect", made, algorithm]
-            environment = environment_of(tree, Path(made) / f"cache-{algorithm}")
-            collecting.append(subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL))
-        ended = [process.wait() for process in collecting]
-        assert not any(ended), f"collecting ended with {ended}"
+        collect_all(tree, Path(made))
         for number in range(1, rounds + 1):
             folder = Path(tempfile.mkdtemp(prefix="topwatch-cache-stress-"))
             began = time.monotonic()
-            problems = one_round(tree, folder, made, processes, random.Random(f"{seed}-{number}"))
+            rng = random.Random(f"{seed}-{number}")
+            if beside is None:
+                problems = one_round(tree, folder, made, processes, rng)
+            else:
+                problems = one_command(tree, folder, made, beside, rng)
             failed += bool(problems)
             verdict = "; ".join(problems) + f" (kept: {folder})" if problems else "right"
             print(f"round {number}: {verdict}, {time.monotonic() - began:.0f} s", flush=True)
@@ -85,8 +87,20 @@ def stress(tree: Path, rounds: int, processes: int, seed: int, until_failure: bo
                 shutil.rmtree(folder)
             elif until_failure:
                 break
-    print(f"seed {seed}: {number} rounds of {processes} processes, {failed} failed")
+    print(f"seed {seed}: {number} rounds, {failed} failed")
     return failed
+
+
+def collect_all(tree: Path, folder: Path) -> None:
+    """Collect the kernels of all algorithms."""
+    # Each with a cache of its own: what comes from a cache does not bring along the names of what it calls.
+    collecting = []
+    for algorithm in (ARGSORTS, *SORT):
+        command = [sys.executable, str(HERE), "--collect", str(folder), algorithm]
+        environment = environment_of(tree, folder / f"cache-{algorithm}")
+        collecting.append(subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL))
+    ended = [process.wait() for process in collecting]
+    assert not any(ended), f"collecting ended with {ended}"
 
 
 def environment_of(tree: Path, cache: Path) -> dict[str, str]:
@@ -99,7 +113,7 @@ def environment_of(tree: Path, cache: Path) -> dict[str, str]:
 def one_round(tree: Path, folder: Path, used: str, processes: int, rng: random.Random) -> list[str]:
     """Fill a cache and test it; return what went wrong."""
     environment = environment_of(tree, folder)
-    algorithms = rng.sample(ALGORITHMS, ALGORITHMS_OF_A_ROUND)
+    algorithms = (ARGSORTS, rng.choice(SORT))
     fillings = [Filling.drawn(number, rng) for number in range(processes)]
     problems = followed(fillings, folder, [used, ",".join(algorithms)], environment)
     tests = [str(tree / "tests" / name) for name in SUITE]
@@ -111,6 +125,23 @@ def one_round(tree: Path, folder: Path, used: str, processes: int, rng: random.R
         )
     if done.returncode:
         problems.append(f"the suite ended with {done.returncode}")
+    return problems
+
+
+def one_command(tree: Path, folder: Path, used: str, command: str, rng: random.Random) -> list[str]:
+    """Run a command with an empty cache that others fill as well; return what went wrong."""
+    environment = environment_of(tree, folder)
+    problems: list[str] = []
+    with open(folder / "command.log", "wb") as log:
+        alone = dict(os.environ, TOPWATCH_CACHE_DIR=str(folder))
+        running = subprocess.Popen(shlex.split(command), env=alone, cwd=tree, stdout=log, stderr=log)
+    number = 0
+    while running.poll() is None:
+        fillings = [Filling.drawn(number + i, rng) for i in range(2)]
+        number += 2
+        problems += followed(fillings, folder, [used, ",".join((ARGSORTS, *SORT))], environment)
+    if running.returncode:
+        problems.append(f"the command ended with {running.returncode}, beside {number} processes")
     return problems
 
 
@@ -166,6 +197,7 @@ if __name__ == "__main__":
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
     parser.add_argument("--tree", type=Path, default=HERE.parent.parent)
+    parser.add_argument("--beside", metavar="COMMAND", help="Run this in each round, in the checkout.")
     parser.add_argument("--until-failure", action="store_true", help="Stop at the first failed round.")
     parser.add_argument("--collect", nargs=2, metavar=("FOLDER", "ALGORITHM"), help=argparse.SUPPRESS)
     parser.add_argument("--compile", nargs=3, metavar=("FOLDER", "ALGORITHMS", "SEED"), help=argparse.SUPPRESS)
@@ -175,4 +207,5 @@ if __name__ == "__main__":
     elif given.compile:
         compile_some(*given.compile)
     else:
-        sys.exit(bool(stress(given.tree.resolve(), given.rounds, given.processes, given.seed, given.until_failure)))
+        tree = given.tree.resolve()
+        sys.exit(bool(stress(tree, given.rounds, given.processes, given.seed, given.until_failure, given.beside)))
