@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-from oracle import Rows
+
+from topwatch.testing.oracle import Rows
 
 
 def to_table(rows: Rows) -> pa.Table:

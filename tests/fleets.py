@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from oracle_skyband import dominators
+
+from topwatch.testing.oracle_skyband import dominators
 
 Snapshots = np.ndarray  # (timestamps, records, columns)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracle_dominating import dominated
 from sizes import COMPILED
 
 import topwatch as tw
 from topwatch.algorithms.dominating.ahba import sample_size
+from topwatch.testing.oracle_dominating import dominated
 
 PREFER = (("x", "min"), ("y", "min"))
 ROWS = 1200 if COMPILED else 250

@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import streams
-from lockstep import ALGORITHMS, Lockstep, serves
-from oracle import Query, Seconds, Window
-from oracle_scores import Score
 from refusal import refused
+from served_algorithms import ALGORITHMS
 
 import topwatch as tw
+from topwatch.testing import streams
+from topwatch.testing.lockstep import Lockstep, serves
+from topwatch.testing.oracle import Query, Seconds, Window
+from topwatch.testing.oracle_scores import Score
 
 NAMES = {"a": "bytes", "b": "packets", "c": "seconds"}
 SCORE = Score("linear", (("bytes", 1.0), ("packets", -0.5)))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle_dominating import dominated
 from sizes import COMPILED
 
 import topwatch as tw
@@ -23,6 +22,7 @@ from topwatch.algorithms.dominating.kernels.floor_bounds import (
     bounds_by_slot,
 )
 from topwatch.datagen import generators
+from topwatch.testing.oracle_dominating import dominated
 
 ROWS = 3000 if COMPILED else 300
 

@@ -10,9 +10,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from lockstep import Lockstep
-from oracle import Query, Window
-from oracle_scores import Score
 from refusal import refused
 
 import topwatch as tw
@@ -20,6 +17,9 @@ from topwatch.edge.mqtt.connection import Broker
 from topwatch.edge.mqtt.topics import Topics, checked_id
 from topwatch.edge.protocol.messages import Join, Leave, Update, decode
 from topwatch.edge.protocol.server import Server
+from topwatch.testing.lockstep import Lockstep
+from topwatch.testing.oracle import Query, Window
+from topwatch.testing.oracle_scores import Score
 
 TOP = tw.TopK(k=2, score=tw.linear(x=1.0), name="top")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracle_skyband import dominators
 from sizes import COMPILED
 
 from topwatch.tables import skyline as module
 from topwatch.tables.skyline import front, strong_rows, unbeaten
+from topwatch.testing.oracle_skyband import dominators
 
 
 def table(rng: np.random.Generator, data: str, rows: int, d: int) -> np.ndarray:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from lockstep import Lockstep
-from oracle import Query, Window
-from oracle_dominating import carrier, dominated
+
+from topwatch.testing.lockstep import Lockstep
+from topwatch.testing.oracle import Query, Window
+from topwatch.testing.oracle_dominating import carrier, dominated
 
 PREFER = (("x", "min"), ("y", "min"))
 N, K = 100, 2

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lockstep import as_changes
-from oracle import Oracle, Query, Window
-from oracle_dominating import carrier
 from sizes import COMPILED
 
 import topwatch as tw
 from topwatch.monitor.load_shedding import LEVELS, Load
+from topwatch.testing.lockstep import as_changes
+from topwatch.testing.oracle import Oracle, Query, Window
+from topwatch.testing.oracle_dominating import carrier
 
 SIZE = 120 if COMPILED else 40
 BATCH = 20

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import streams
-from oracle import Operation, Oracle, Query, Seconds, Window
-from oracle_scores import Score, score_rows
+
+from topwatch.testing import streams
+from topwatch.testing.oracle import Operation, Oracle, Query, Seconds, Window
+from topwatch.testing.oracle_scores import Score, score_rows
 
 BEST = Query("best", "topk", Score("linear", (("a", 1.0),)), k=2)
 HIGH = Query("high", "threshold", Score("linear", (("a", 1.0),)), above=5.0)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle_skyband import dominators
 from refusal import refused
 
 import topwatch as tw
 from topwatch.core.sampled_timestamps import is_sampled, sampling_rate
+from topwatch.testing.oracle_skyband import dominators
 
 PREFER: Any = {"x": "min", "y": "min"}
 

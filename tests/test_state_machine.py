@@ -9,10 +9,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
-from lockstep import ALGORITHMS, Lockstep, serves
-from oracle import Query, Seconds, Window
-from oracle_scores import Score
+from served_algorithms import ALGORITHMS
 from sizes import COMPILED
+
+from topwatch.testing.lockstep import Lockstep, serves
+from topwatch.testing.oracle import Query, Seconds, Window
+from topwatch.testing.oracle_scores import Score
 
 # Few values, so that ties, duplicates and rows that cannot be ranked are common; some far from the rest.
 VALUES = st.sampled_from([0.0, 0.25, 0.5, 0.5, 1.0, 2.0, -1.0, -0.0, 100.0, float("nan"), float("inf"), -float("inf")])

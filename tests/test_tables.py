@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracle_dominating import dominated
-from oracle_skyband import dominators
 from sizes import COMPILED
 
 from topwatch.tables import skyband as skyband_module
@@ -13,6 +11,8 @@ from topwatch.tables import top_dominating
 from topwatch.tables.skyband import skyband, skybands
 from topwatch.tables.top_dominating import Held, best_dominating, best_in_memory
 from topwatch.tables.tuples import Tuples
+from topwatch.testing.oracle_dominating import dominated
+from topwatch.testing.oracle_skyband import dominators
 
 KINDS = ["ind", "ant", "whole", "few", "constant", "infinite", "same"]
 ROWS = 400 if COMPILED else 60

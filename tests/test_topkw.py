@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import standing
-import streams
-from lockstep import ALGORITHMS, Lockstep
-from oracle import Window
-from oracle_scores import Score
 from real_data import FOLDER
+from served_algorithms import ALGORITHMS
 from sizes import COMPILED, Scale
 
 import topwatch as tw
 from benchmarks import real
 from topwatch.algorithms.topk import order_test
 from topwatch.algorithms.topk.pa import candidate_limit, first_unlikely_rank, increasing_rank
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep
+from topwatch.testing.oracle import Window
+from topwatch.testing.oracle_scores import Score
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 TABLE_V = {
@@ -262,7 +262,7 @@ def test_the_result_stream_on_luce(algorithm: str, rng: np.random.Generator, sca
         a, b = real.rows(str(FOLDER), start + count, 2, None)[:, start:].round(digits)
         picked = rng.integers(0, count, 6)
         scores = [Score("distance", (("a", float(a[i])), ("b", float(b[i])))) for i in picked]
-        queries = [standing.query(f"q{i}", score, k=int(rng.integers(1, n // 3))) for i, score in enumerate(scores)]
+        queries = [mixtures.query(f"q{i}", score, k=int(rng.integers(1, n // 3))) for i, score in enumerate(scores)]
         both = Lockstep(queries, Window("count", n), 1, algorithm, emit="first")
         stream = {"id": np.arange(count), "a": a, "b": b}
         for batch in streams.pieces(stream, streams.random_sizes(rng, n)):

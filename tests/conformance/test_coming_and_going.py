@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import standing
-import streams
-from lockstep import Lockstep, as_query, as_window, serves
-from oracle import Query, Seconds, Window
-from oracle_dominating import carrier
-from oracle_incomplete import Incomplete
-from oracle_scores import Score
 from sizes import Scale
 
 import topwatch as tw
 from topwatch.monitor import planner
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep, as_query, as_window, serves
+from topwatch.testing.oracle import Query, Seconds, Window
+from topwatch.testing.oracle_dominating import carrier
+from topwatch.testing.oracle_incomplete import Incomplete
+from topwatch.testing.oracle_scores import Score
 
 EXACT = [name for name, known in planner.ALGORITHMS.items() if known.exact]
 WINDOWS = [Window("count", 25), Window("time", 6), Window("latest")]
@@ -38,8 +37,8 @@ def of_family(family: str, latest: bool) -> list[Query]:
         return [
             Query(f"q{k}", "incomplete", Score("linear"), k=k, parts=parts) for k, parts in ((2, sure), (5, learnt))
         ]
-    scores = [standing.SCORES["linear"], Score("distance", (("a", 0.4), ("b", 0.6)))]
-    return [standing.query(f"q{i}", score, k) for i, (score, k) in enumerate(zip(scores, (3, 30), strict=True))]
+    scores = [mixtures.SCORES["linear"], Score("distance", (("a", 0.4), ("b", 0.6)))]
+    return [mixtures.query(f"q{i}", score, k) for i, (score, k) in enumerate(zip(scores, (3, 30), strict=True))]
 
 
 def stream_of(rng: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
@@ -60,7 +59,7 @@ def test_the_last_query_goes_and_comes_back(
     leaving = [query for query in leaving if algorithm != "brute" or query.kind != "frequent"]
     if window.kind == "latest" and not planner.ALGORITHMS[algorithm].latest:
         pytest.skip(f"{algorithm} does not serve this")
-    stays = standing.query("stays", standing.SCORES["linear"], above=0.9)
+    stays = mixtures.query("stays", mixtures.SCORES["linear"], above=0.9)
     if read_on and (family != "topk" or algorithm == "brute"):
         pytest.skip("one engine serves all queries that it can")
     stream = stream_of(rng, max(120, scale.rows // 8))

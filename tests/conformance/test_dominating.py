@@ -6,34 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-import streams
-from lockstep import DOMINATING, Lockstep, as_query
-from oracle import Query, Seconds, Window
-from oracle_dominating import carrier
+from served_algorithms import DOMINATING
 from sizes import COMPILED, Scale
 
 import topwatch as tw
+from topwatch.testing import streams
+from topwatch.testing.lockstep import Lockstep, as_query
+from topwatch.testing.mixtures import dominating, rivals
+from topwatch.testing.oracle import Seconds, Window
 
 EVERY = [1, 7, Seconds(5)]
 KINDS = ["count", "time", "latest"]
 FIFO = ("eva", "ada", "ahba", "amsa")
 
 
-def rivals(name: str, prefer: dict[str, str], k: int, where: Any = ()) -> Query:
-    pairs = tuple(prefer.items())
-    return Query(name, "dominating", carrier(pairs), k=k, where=where, prefer=pairs)
-
-
 def window_of(kind: str, rows: int) -> Window:
     return Window(kind, rows if kind == "count" else max(1, rows // streams.ROWS_PER_SECOND))
-
-
-def some(rng: np.random.Generator, window: int) -> list[Query]:
-    return [
-        rivals("all", {"a": "min", "b": "max", "c": "min"}, int(rng.choice([1, 3, 10]))),
-        rivals("two", {"b": "min", "a": "min"}, int(rng.choice([1, 5, 2 * window]))),
-        rivals("part", {"c": "max", "a": "max"}, 4, where=(("b", 0.0, 2.0),)),
-    ]
 
 
 @pytest.mark.parametrize("every", EVERY, ids=lambda every: f"every-{getattr(every, 'seconds', every)}")
@@ -44,7 +32,7 @@ def test_pace(algorithm: str, kind: str, every: int | Seconds, rng: np.random.Ge
         pytest.skip(f"{algorithm} does not serve this")
     size = scale.window
     stream = streams.make("uniform", rng, scale.rows, pool=size)
-    both = Lockstep(some(rng, size), window_of(kind, size), every, algorithm)
+    both = Lockstep(dominating(rng, size), window_of(kind, size), every, algorithm)
     for batch in streams.pieces(stream, streams.random_sizes(rng, 2 * size)):
         both.push(batch)
         if rng.random() < 0.1:
@@ -59,7 +47,7 @@ def test_shape(algorithm: str, shape: str, rng: np.random.Generator, scale: Scal
     kinds = [kind for kind in KINDS if kind != "latest" or algorithm not in FIFO]
     kind = str(rng.choice(kinds))
     stream = streams.make(shape, rng, scale.rows // 3, pool=size, bursts=bool(rng.integers(2)))
-    queries = some(rng, size)
+    queries = dominating(rng, size)
     both = Lockstep(queries[:2], window_of(kind, size), int(rng.choice([1, 1, 4])), algorithm)
     both.live_through(streams.pieces(stream, streams.random_sizes(rng, size)), rng, {2: queries[2]}, {4: "two"})
 
@@ -109,7 +97,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("algorithm", "options"), OPTIONS, ids=lambda value: str(value))
 def test_options_do_not_change_answers(algorithm: str, options: dict[str, Any], rng: np.random.Generator) -> None:
     stream = streams.make("anticorrelated", rng, 400)
-    both = Lockstep(some(rng, 60), Window("count", 60), 1, algorithm, **options)
+    both = Lockstep(dominating(rng, 60), Window("count", 60), 1, algorithm, **options)
     for batch in streams.pieces(stream, [60, 30, 1, 200]):
         both.push(batch)
         both.restart()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import standing
-import streams
-from lockstep import Lockstep
-from oracle import Window
 from sizes import COMPILED
 
 from topwatch.algorithms.topk.kernels import best_of_unsorted
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep
+from topwatch.testing.oracle import Window
 
 KINDS = {
     "count": Window("count", 300),
@@ -29,8 +28,8 @@ def test_reserves_that_run_out(shape: str, route: str, kind: str, rng: np.random
     if shape == "rounded":
         for column in ("a", "b", "c"):
             stream[column] = stream[column].round(1)
-    scores = [standing.SCORES["linear"], *(standing.random_score(rng, stream) for _ in range(9))]
-    queries = [standing.query(f"q{i}", score, k=int(rng.integers(1, 25))) for i, score in enumerate(scores)]
+    scores = [mixtures.SCORES["linear"], *(mixtures.random_score(rng, stream) for _ in range(9))]
+    queries = [mixtures.query(f"q{i}", score, k=int(rng.integers(1, 25))) for i, score in enumerate(scores)]
     both = Lockstep(queries, KINDS[kind], 5, "reserve", slack=int(rng.integers(1, 6)), route=route)
     for batch in streams.pieces(stream, streams.random_sizes(rng, 300)):
         both.push(batch)

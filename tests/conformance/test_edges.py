@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import standing
-import streams
-from lockstep import ALGORITHMS, Lockstep, served, serves
-from oracle import Query, Seconds, Window
-from oracle_scores import Score
+from served_algorithms import ALGORITHMS
+
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep, served, serves
+from topwatch.testing.oracle import Query, Seconds, Window
+from topwatch.testing.oracle_scores import Score
 
 WINDOWS = [Window("count", 10), Window("time", 3), Window("latest")]
 LINEAR = Score("linear", (("a", 1.0), ("b", 1.0)))
@@ -22,11 +23,11 @@ def by_kind(window: Window) -> str:
 def some(k: int, above: float = 0.5) -> list[Query]:
     """One query of each sort over a and b."""
     return [
-        standing.query("top", LINEAR, k),
-        standing.query("near", CLOSE, k),
-        standing.query("above", LINEAR, above=above),
-        standing.query("within", CLOSE, above=above),
-        standing.query("inside", LINEAR, k, where=(("c", 0.25, 0.75),)),
+        mixtures.query("top", LINEAR, k),
+        mixtures.query("near", CLOSE, k),
+        mixtures.query("above", LINEAR, above=above),
+        mixtures.query("within", CLOSE, above=above),
+        mixtures.query("inside", LINEAR, k, where=(("c", 0.25, 0.75),)),
     ]
 
 
@@ -106,7 +107,7 @@ def test_window_of_one(algorithm: str, window: Window, every: int | Seconds) -> 
 @pytest.mark.parametrize("window", WINDOWS, ids=by_kind)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_nan_only_counts_where_a_query_needs_it(algorithm: str, window: Window) -> None:
-    query = standing.query("top", Score("linear", (("a", 1.0),)), 2)
+    query = mixtures.query("top", Score("linear", (("a", 1.0),)), 2)
     if not serves(algorithm, query, window):
         pytest.skip(f"{algorithm} does not serve this")
     batch = rows(0.1, 0.2, 0.3)
@@ -118,7 +119,7 @@ def test_nan_only_counts_where_a_query_needs_it(algorithm: str, window: Window) 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_weight_of_zero_times_infinity_is_not_ranked(algorithm: str) -> None:
-    query = standing.query("top", Score("linear", (("a", 0.0), ("b", 1.0))), 2)
+    query = mixtures.query("top", Score("linear", (("a", 0.0), ("b", 1.0))), 2)
     batch = rows(0.1, 0.9, 0.3, 0.4)
     batch["a"][1:3] = [np.inf, -np.inf]
     both = Lockstep([query], Window("count", 3), 1, algorithm)
@@ -129,9 +130,9 @@ def test_a_weight_of_zero_times_infinity_is_not_ranked(algorithm: str) -> None:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_ends_of_a_range_belong_to_it_and_an_answer_must_be_better_than_the_threshold(algorithm: str) -> None:
     score = Score("linear", (("a", 1.0),))
-    point = standing.query("point", score, 5, where=(("a", 0.5, 0.5),))
-    half = standing.query("half", score, 5, where=(("a", 0.5, float("inf")), ("b", -float("inf"), 0.75)))
-    above = standing.query("over", score, above=0.5)
+    point = mixtures.query("point", score, 5, where=(("a", 0.5, 0.5),))
+    half = mixtures.query("half", score, 5, where=(("a", 0.5, float("inf")), ("b", -float("inf"), 0.75)))
+    above = mixtures.query("over", score, above=0.5)
     both = Lockstep([point, half, above], Window("count", 8), 1, algorithm)
     both.push(rows(0.25, 0.5, 0.75, np.nextafter(0.5, 1), np.nextafter(0.75, 1), 0.5))
     assert [entry for entry, _ in both.oracle.answer("point")] == [6, 2]
@@ -145,10 +146,10 @@ def test_one_dimension_and_many(algorithm: str, rng: np.random.Generator) -> Non
     stream = {"id": np.arange(200), "time": np.arange(200.0), **{f"x{i}": rng.random(200) for i in range(7)}}
     columns = [f"x{i}" for i in range(7)]
     queries = [
-        standing.query("one", Score("linear", (("x3", -1.0),)), 3),
-        standing.query("two", Score("distance", (("x0", 0.2), ("x6", 0.8))), 3),
-        standing.query("all", Score("linear", tuple((column, 1.0) for column in columns)), 3),
-        standing.query("square", Score("quadratic", tuple((column, 0.5) for column in columns[::-1])), 3),
+        mixtures.query("one", Score("linear", (("x3", -1.0),)), 3),
+        mixtures.query("two", Score("distance", (("x0", 0.2), ("x6", 0.8))), 3),
+        mixtures.query("all", Score("linear", tuple((column, 1.0) for column in columns)), 3),
+        mixtures.query("square", Score("quadratic", tuple((column, 0.5) for column in columns[::-1])), 3),
     ]
     both = Lockstep(queries, Window("count", 50), 5, algorithm)
     for batch in streams.pieces(stream, [10, 90, 100]):

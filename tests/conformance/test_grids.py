@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import standing
-import streams
-from lockstep import Lockstep, served
-from oracle import Window
 from sizes import Scale
+
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep, served
+from topwatch.testing.oracle import Window
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "tsl": ("tsl", {}),
@@ -37,7 +37,7 @@ def test_crowd(variant: str, shape: str, rng: np.random.Generator, scale: Scale)
     algorithm, options = VARIANTS[variant]
     size = scale.window // 2
     stream = streams.make(shape, rng, 4 * size, pool=size)
-    queries = standing.crowd(rng, stream, 30, 2)
+    queries = mixtures.crowd(rng, stream, 30, 2)
     kinds = [Window("count", size), Window("time", size // streams.ROWS_PER_SECOND), Window("latest")]
     window = next(kinds[i] for i in rng.permutation(3) if served(algorithm, queries, kinds[i]))
     both = Lockstep(queries[:26], window, int(rng.choice([1, 5])), algorithm, **options)

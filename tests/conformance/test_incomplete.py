@@ -2,65 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import streams
-from lockstep import INCOMPLETE, Lockstep, as_query
-from oracle import Query, Seconds, Window
-from oracle_incomplete import Incomplete, Part
-from oracle_scores import Score
+from served_algorithms import INCOMPLETE
 from sizes import Scale
 
 import topwatch as tw
+from topwatch.testing import streams
+from topwatch.testing.lockstep import Lockstep, as_query
+from topwatch.testing.mixtures import SOURCES, bounded, gather, incomplete, told_by_sources
+from topwatch.testing.oracle import Seconds, Window
+from topwatch.testing.oracle_incomplete import Part
 
 EVERY = [1, 7, Seconds(5)]
 KINDS = ["count", "time"]
-SOURCES = ("north", "east", "south", "west")
-
-
-def gather(name: str, k: int, where: Any = (), **parts: Any) -> Query:
-    return Query(name, "incomplete", Score("linear", ()), k=k, where=where, parts=Incomplete(**parts))
 
 
 def window_of(kind: str, rows: int) -> Window:
     return Window(kind, rows if kind == "count" else max(1, rows // streams.ROWS_PER_SECOND))
 
 
-def some(rng: np.random.Generator) -> list[Query]:
-    unit = ((0.0, 1.0),) * 4
-    uneven = ((0.0, 1.0), (0.25, 2.0), (-1.0, 1.0), (0.0, 0.75))
-    weights = tuple(float(w) for w in rng.choice([0.5, 1.0, 1.0, 3.0], 4))
-    many = None if rng.random() < 0.5 else int(rng.integers(1, 4))
-    return [
-        gather("sum", int(rng.choice([1, 3, 10])), sources=SOURCES, bounds=unit),
-        gather("raw", 5, sources=SOURCES[:3], combine="max", weights=weights[:3]),
-        gather("mean", int(rng.choice([2, 200])), sources=SOURCES, combine="mean", bounds=uneven, weights=weights),
-        gather("added", 4, sources=SOURCES[1:], occurrences="sum", where=(("a", 0.1, 1.0),), most=many),
-        gather("largest", 4, sources=SOURCES, occurrences="max", learn=True, most=many),
-        gather("formula", 3, sources=SOURCES, formula="east * (1 + north) + 0.5 * west ** 2", learn=True),
-    ]
-
-
-def bounded(query: Query, rng: np.random.Generator) -> Query:
-    """The same with bounds, which eaa needs."""
-    assert query.parts is not None
-    if query.parts.learn:
-        return query
-    bounds = query.parts.bounds or ((0.0, float(rng.choice([1.0, 1.5]))),) * len(query.parts.sources)
-    return replace(query, parts=replace(query.parts, bounds=bounds))
-
-
 def make(rng: np.random.Generator, rows: int, objects: int, shape: str = "uniform", bursts: bool = False) -> Any:
     """Rows of few objects, so that parts come again, with ties, unknown sources, missing and odd values."""
     stream = streams.make(shape, rng, rows, pool=objects, bursts=bursts)
-    value = np.round(rng.random(rows), 1) if rng.random() < 0.5 else rng.random(rows)
-    odd = rng.random(rows) < 0.05
-    value[odd] = rng.choice([np.nan, np.inf, -np.inf, -0.5, 1.5, 0.0, -0.0], odd.sum())
-    source = rng.choice([*SOURCES, *SOURCES, *SOURCES, "nowhere", None], rows)
-    return {**stream, "source": source, "value": value}
+    return told_by_sources(rng, stream)
 
 
 @pytest.mark.parametrize("every", EVERY, ids=lambda every: f"every-{getattr(every, 'seconds', every)}")
@@ -70,7 +37,7 @@ def test_pace(algorithm: str, kind: str, every: int | Seconds, rng: np.random.Ge
     """With restarts, and queries that come and go."""
     size = scale.window // 3
     stream = make(rng, 6 * size, int(rng.choice([4, size // 3, 3 * size])), bursts=bool(rng.integers(2)))
-    queries = some(rng)
+    queries = incomplete(rng)
     if algorithm == "eaa":
         queries = [bounded(query, rng) for query in queries]
     both = Lockstep(queries[:4], window_of(kind, size), every, algorithm)
@@ -122,7 +89,7 @@ def test_few_sources(algorithm: str, combine: str, rng: np.random.Generator, sca
 def test_ids_of_any_type(kind: str, rng: np.random.Generator) -> None:
     stream = make(rng, 150, 12)
     stream["id"] = streams.ID_KINDS[kind](stream["id"] - stream["id"].min())
-    both = Lockstep(some(rng)[:2], Window("count", 25), 4)
+    both = Lockstep(incomplete(rng)[:2], Window("count", 25), 4)
     for batch in streams.pieces(stream, [30] * 5):
         both.push(batch)
         both.restart()
@@ -174,7 +141,7 @@ def test_a_window_that_grows(algorithm: str, rng: np.random.Generator) -> None:
 
 def test_sla_without_a_view(rng: np.random.Generator, scale: Scale) -> None:
     stream = make(rng, scale.rows // 5, 20)
-    both = Lockstep(some(rng), Window("count", 30), 1, "sla", view=False)
+    both = Lockstep(incomplete(rng), Window("count", 30), 1, "sla", view=False)
     for batch in streams.pieces(stream, streams.random_sizes(rng, 30)):
         both.push(batch)
 

@@ -8,17 +8,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import standing
-import streams
 from carriers import CARRIERS, NULL_CARRIERS, to_masked, to_table
-from lockstep import ALGORITHMS, Lockstep, plain, served
-from oracle import Change, Window
-from oracle_scores import Score
+from served_algorithms import ALGORITHMS
 
 import topwatch as tw
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep, plain, served
+from topwatch.testing.oracle import Change, Window
+from topwatch.testing.oracle_scores import Score
 
 WINDOWS = [Window("count", 20), Window("time", 5), Window("latest")]
-TOP = standing.query("top", Score("linear", (("a", 1.0), ("b", -0.5))), 4)
+TOP = mixtures.query("top", Score("linear", (("a", 1.0), ("b", -0.5))), 4)
 
 
 def by_kind(window: Window) -> str:
@@ -29,7 +29,7 @@ def by_kind(window: Window) -> str:
 @pytest.mark.parametrize("window", WINDOWS, ids=by_kind)
 def test_kind_of_batch(window: Window, carrier: str, rng: np.random.Generator) -> None:
     stream = streams.make("holes", rng, 90, pool=30)
-    both = Lockstep(standing.mixture(rng, stream, 6, 20, "holes"), window, 2)
+    both = Lockstep(mixtures.mixture(rng, stream, 6, 20, "holes"), window, 2)
     for batch in streams.pieces(stream, [30, 1, 0, 40]):
         both.push(batch, CARRIERS[carrier])
 
@@ -38,7 +38,7 @@ def test_kind_of_batch(window: Window, carrier: str, rng: np.random.Generator) -
 @pytest.mark.parametrize("window", WINDOWS, ids=by_kind)
 def test_nulls_are_not_ranked(window: Window, carrier: str, rng: np.random.Generator) -> None:
     stream = streams.make("holes", rng, 90, pool=30)
-    both = Lockstep(standing.mixture(rng, stream, 6, 20, "holes"), window, 2)
+    both = Lockstep(mixtures.mixture(rng, stream, 6, 20, "holes"), window, 2)
     for batch in streams.pieces(stream, [30, 1, 40]):
         both.push(batch, NULL_CARRIERS[carrier])
     assert both.oracle.skipped > 0
@@ -75,7 +75,7 @@ def test_type_of_numbers(dtype: str, rng: np.random.Generator) -> None:
 def test_type_of_ids(window: Window, kind: str, rng: np.random.Generator) -> None:
     stream = streams.make("ties", rng, 100, pool=25)
     stream["id"] = streams.ID_KINDS[kind](stream["id"] - stream["id"].min())
-    both = Lockstep(standing.mixture(rng, stream, 4, 20, "ties"), window)
+    both = Lockstep(mixtures.mixture(rng, stream, 4, 20, "ties"), window)
     for batch in streams.pieces(stream, [1, 1, 1, 1, 46, 0]):
         both.push(batch)
         if window.kind == "latest" and len(batch["id"]):
@@ -104,7 +104,7 @@ def test_inputs_are_not_modified(algorithm: str, carrier: str, rng: np.random.Ge
     stream = streams.make("infinities", rng, 120)
     before = {name: values.copy() for name, values in stream.items()}
     window = Window("count", 20)
-    both = Lockstep(served(algorithm, standing.mixture(rng, stream, 6, 20), window), window, 3, algorithm)
+    both = Lockstep(served(algorithm, mixtures.mixture(rng, stream, 6, 20), window), window, 3, algorithm)
     for start in range(0, 120, 40):
         batch = streams.part(stream, start, start + 40)
         both.push(batch, CARRIERS[carrier])

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import standing
-import streams
-from lockstep import ALGORITHMS, Lockstep, served, serves
-from oracle import Seconds, Window
-from oracle_scores import Score
+from served_algorithms import ALGORITHMS
 from sizes import Scale
 
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep, served, serves
+from topwatch.testing.oracle import Seconds, Window
+from topwatch.testing.oracle_scores import Score
+
 LATEST = Window("latest")
-TOP = standing.query("top", Score("linear", (("a", 1.0),)), 2)
+TOP = mixtures.query("top", Score("linear", (("a", 1.0),)), 2)
 SERVING = [algorithm for algorithm in ALGORITHMS if serves(algorithm, TOP, LATEST)]
 
 
@@ -28,7 +29,7 @@ def test_updates_and_deletions(
     algorithm: str, shape: str, every: int | Seconds, rng: np.random.Generator, scale: Scale
 ) -> None:
     stream = streams.make(shape, rng, max(100, scale.rows // 4), pool=40)
-    queries = served(algorithm, standing.mixture(rng, stream, scale.queries, 30, shape), LATEST)
+    queries = served(algorithm, mixtures.mixture(rng, stream, scale.queries, 30, shape), LATEST)
     both = Lockstep(queries, LATEST, every, algorithm)
     for batch in streams.pieces(stream, streams.random_sizes(rng, 40)):
         both.push(batch)
@@ -54,7 +55,7 @@ class TestByHand:
         assert both.push(rows(y=4) | {"b": np.array([2.0])}) == []
 
     def test_an_update_into_and_out_of_a_range(self, algorithm: str) -> None:
-        inside = standing.query("inside", Score("linear", (("a", 1.0),)), 2, where=(("b", 0.0, 1.0),))
+        inside = mixtures.query("inside", Score("linear", (("a", 1.0),)), 2, where=(("b", 0.0, 1.0),))
         both = Lockstep([inside], LATEST, 1, algorithm)
         both.push(rows(x=5, y=4) | {"b": np.array([1.0, 2.0])})
         assert [change.op for change in both.push(rows(y=4) | {"b": np.array([0.0])})] == ["enter"]
@@ -78,7 +79,7 @@ class TestByHand:
         both = Lockstep([TOP], LATEST, 3, algorithm)
         both.push(rows(x=5, y=4, z=3))
         assert both.delete(["x"]) == []
-        both.add(standing.query("late", TOP.score, 1))  # sees x: the last judgement did
+        both.add(mixtures.query("late", TOP.score, 1))  # sees x: the last judgement did
         both.push(rows(v=0, w=0))
         assert len(both.push(rows(u=0))) == 4
 

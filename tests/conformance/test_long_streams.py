@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import standing
-import streams
-from lockstep import ALGORITHMS, Lockstep, served
-from oracle import Window
+from served_algorithms import ALGORITHMS
+
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep, served
+from topwatch.testing.oracle import Window
 
 KINDS = {
     "count": Window("count", 3000),
@@ -24,7 +25,7 @@ def test_long_stream(algorithm: str, kind: str, rng: np.random.Generator) -> Non
     window, shape = KINDS[kind], str(rng.choice(["uniform", "drifting", "scaled"]))
     rows = 70_000 if algorithm not in ("tsl", "brute") else 20_000
     stream = streams.make(shape, rng, rows + 3000, pool=3000)
-    queries = standing.crowd(rng, stream, 30, 5) + standing.mixture(rng, stream, 8, 60, shape)
+    queries = mixtures.crowd(rng, stream, 30, 5) + mixtures.mixture(rng, stream, 8, 60, shape)
     queries = served(algorithm, queries, window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve {kind} windows")
@@ -39,7 +40,7 @@ def test_many_small_batches_with_text_as_ids(kind: str, rng: np.random.Generator
     window = Window(kind, {"count": 50, "time": 12, "latest": 0}[kind])
     stream = streams.make("uniform", rng, 5200, pool=50)
     stream["id"] = streams.ID_KINDS["text"](stream["id"])
-    both = Lockstep(standing.mixture(rng, stream, 4, 50, "uniform"), window, 500)
+    both = Lockstep(mixtures.mixture(rng, stream, 4, 50, "uniform"), window, 500)
     for batch in streams.pieces(stream, [9] * 600):
         both.push(batch)
         if kind == "latest" and rng.random() < 0.1:
@@ -52,7 +53,7 @@ def test_a_query_per_row(algorithm: str, rng: np.random.Generator) -> None:
     """Many more queries than rows, added and removed in turn, so that places are used again."""
     stream = streams.make("uniform", rng, 60)
     window = Window("count", 20)
-    queries = served(algorithm, standing.mixture(rng, stream, 80, 20, "uniform"), window)
+    queries = served(algorithm, mixtures.mixture(rng, stream, 80, 20, "uniform"), window)
     both = Lockstep(queries[:1], window, 2, algorithm)
     for number, batch in enumerate(streams.pieces(stream, [1] * 60)):
         both.push(batch)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import standing
-import streams
-from lockstep import ALGORITHMS, Lockstep, served
-from oracle import Seconds, Window
+from served_algorithms import ALGORITHMS
 from sizes import Scale
+
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep, served
+from topwatch.testing.oracle import Seconds, Window
 
 EVERY = [1, 7, 1000, Seconds(5)]
 KINDS = ["count", "time", "latest"]
@@ -27,7 +28,7 @@ def test_pace(algorithm: str, kind: str, every: int | Seconds, rng: np.random.Ge
     size = scale.window if every != 1000 else int(rng.choice([scale.window, 1500]))
     window = window_of(kind, size)
     stream = streams.make(shape, rng, 2500 if every == 1000 else scale.rows, pool=size)
-    queries = served(algorithm, standing.mixture(rng, stream, scale.queries, size, shape), window)
+    queries = served(algorithm, mixtures.mixture(rng, stream, scale.queries, size, shape), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve {kind} windows")
     both = Lockstep(queries, window, every, algorithm)
@@ -41,7 +42,7 @@ def test_shape(algorithm: str, shape: str, rng: np.random.Generator, scale: Scal
     """On a kind of window that the seed chooses."""
     size = scale.window // 3
     stream = streams.make(shape, rng, scale.rows // 5, pool=size, bursts=bool(rng.integers(2)))
-    mixed = standing.mixture(rng, stream, scale.queries, size, shape)
+    mixed = mixtures.mixture(rng, stream, scale.queries, size, shape)
     window = next(w for w in (window_of(kind, size) for kind in rng.permutation(KINDS)) if served(algorithm, mixed, w))
     queries = served(algorithm, mixed, window)
     both = Lockstep(queries, window, int(rng.choice([1, 1, 4])), algorithm)

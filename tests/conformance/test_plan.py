@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import standing
-import streams
-from lockstep import ALGORITHMS, Lockstep, as_query, as_window, served, serves
-from oracle import Window
+from served_algorithms import ALGORITHMS
 
 import topwatch as tw
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep, as_query, as_window, served, serves
+from topwatch.testing.oracle import Window
 
 WINDOWS = [Window("count", 20), Window("time", 5), Window("latest")]
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
@@ -32,12 +32,12 @@ def by_kind(window: Window) -> str:
     return window.kind
 
 
-@pytest.mark.parametrize("name", standing.SCORES)
+@pytest.mark.parametrize("name", mixtures.SCORES)
 @pytest.mark.parametrize("window", WINDOWS, ids=by_kind)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_served_or_refused(algorithm: str, window: Window, name: str) -> None:
-    score = standing.SCORES[name]
-    for query in (standing.query("top", score), standing.query("over", score, above=0.5)):
+    score = mixtures.SCORES[name]
+    for query in (mixtures.query("top", score), mixtures.query("over", score, above=0.5)):
         time = "time" if window.kind == "time" else None
 
         def monitor(name: str = algorithm, query: Any = query, time: str | None = time) -> tw.Monitor:
@@ -60,13 +60,13 @@ def test_a_query_that_is_refused_later_changes_nothing(
     algorithm: str, window: Window, rng: np.random.Generator
 ) -> None:
     stream = streams.make("uniform", rng, 90, pool=25)
-    queries = served(algorithm, standing.mixture(rng, stream, 5, 20, "uniform"), window)
+    queries = served(algorithm, mixtures.mixture(rng, stream, 5, 20, "uniform"), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     both = Lockstep(queries, window, 1, algorithm)
     both.push(streams.part(stream, 0, 50))
     with pytest.raises(tw.PlanError):
-        both.monitor.add(as_query(standing.query("free", standing.SCORES["free"])))
+        both.monitor.add(as_query(mixtures.query("free", mixtures.SCORES["free"])))
     both.compare([], [], "a refused query")
     both.push(streams.part(stream, 50, 90))
 
@@ -77,7 +77,7 @@ def test_options_do_not_change_answers(
     window: Window, algorithm: str, options: dict[str, Any], rng: np.random.Generator
 ) -> None:
     stream = streams.make("anticorrelated", rng, 150, pool=30)
-    queries = served(algorithm, standing.mixture(rng, stream, 8, 20), window)
+    queries = served(algorithm, mixtures.mixture(rng, stream, 8, 20), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     both = Lockstep(queries, window, 2, algorithm, **options)
@@ -88,7 +88,7 @@ def test_options_do_not_change_answers(
 
 def test_auto_explains_every_query(rng: np.random.Generator) -> None:
     stream = streams.make("uniform", rng, 90)
-    queries = standing.mixture(rng, stream, 8, 20, "uniform")
+    queries = mixtures.mixture(rng, stream, 8, 20, "uniform")
     both = Lockstep(queries, Window("count", 20))
     both.push(stream)
     explained = str(both.monitor.explain())

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import standing
-import streams
-from lockstep import ALGORITHMS, Lockstep, served, serves
-from oracle import Query, Seconds, Window
-from oracle_scores import Score
+from served_algorithms import ALGORITHMS
 from sizes import Scale
+
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep, served, serves
+from topwatch.testing.oracle import Query, Seconds, Window
+from topwatch.testing.oracle_scores import Score
 
 WINDOWS = [Window("count", 25), Window("time", 6), Window("latest")]
 
@@ -20,16 +21,16 @@ def by_kind(window: Window) -> str:
     return window.kind
 
 
-@pytest.mark.parametrize("name", standing.SCORES)
+@pytest.mark.parametrize("name", mixtures.SCORES)
 @pytest.mark.parametrize("window", WINDOWS, ids=by_kind)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_each_score_alone(algorithm: str, window: Window, name: str, rng: np.random.Generator) -> None:
     """Top-k or nearest, threshold, and both within a range, one monitor each."""
-    score = standing.SCORES[name]
+    score = mixtures.SCORES[name]
     stream = streams.make("uniform", rng, 120, pool=30)
-    level = standing.bar(score, stream, 0.1)
-    inside = standing.ranges(rng, stream)
-    queries = [standing.query("top", score, 4), standing.query("above", score, above=level)]
+    level = mixtures.bar(score, stream, 0.1)
+    inside = mixtures.ranges(rng, stream)
+    queries = [mixtures.query("top", score, 4), mixtures.query("above", score, above=level)]
     queries += [replace(query, name=f"{query.name} inside", where=inside) for query in queries]
     if not serves(algorithm, queries[0], window):
         pytest.skip(f"{algorithm} does not serve this")
@@ -43,7 +44,7 @@ def test_each_score_alone(algorithm: str, window: Window, name: str, rng: np.ran
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_many_queries_share_a_monitor(algorithm: str, window: Window, rng: np.random.Generator, scale: Scale) -> None:
     stream = streams.make("anticorrelated", rng, scale.rows // 4, pool=40)
-    queries = served(algorithm, standing.mixture(rng, stream, 8 * scale.queries, 25), window)
+    queries = served(algorithm, mixtures.mixture(rng, stream, 8 * scale.queries, 25), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     both = Lockstep(queries, window, 3, algorithm)
@@ -58,7 +59,7 @@ def test_queries_come_and_go(
     algorithm: str, window: Window, every: int | Seconds, rng: np.random.Generator, scale: Scale
 ) -> None:
     stream = streams.make("ties", rng, max(100, scale.rows // 8), pool=30)
-    queries = served(algorithm, standing.mixture(rng, stream, 2 * scale.queries, 25, "ties"), window)
+    queries = served(algorithm, mixtures.mixture(rng, stream, 2 * scale.queries, 25, "ties"), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     both, waiting = Lockstep(queries[:2], window, every, algorithm), queries[2:]
@@ -76,12 +77,12 @@ def test_queries_come_and_go(
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_added_before_the_first_row_and_after_the_last_query_went(algorithm: str, rng: np.random.Generator) -> None:
     stream = streams.make("ties", rng, 90)
-    one, two = standing.query("one", standing.SCORES["linear"], 3), standing.query("two", standing.SCORES["single"], 2)
+    one, two = mixtures.query("one", mixtures.SCORES["linear"], 3), mixtures.query("two", mixtures.SCORES["single"], 2)
     both = Lockstep([one], Window("count", 10), 1, algorithm)
     assert both.add(two) == []
     both.remove("one")
     both.push(streams.part(stream, 0, 40))
-    both.add(standing.query("one", standing.SCORES["single"], 9))
+    both.add(mixtures.query("one", mixtures.SCORES["single"], 9))
     both.remove("two")
     both.push(streams.part(stream, 40, 90))
 
@@ -103,7 +104,7 @@ def test_expressions(text: str, algorithm: str, rng: np.random.Generator) -> Non
     """On a grid of whole numbers, so that powers are exact; a division by zero is infinite or not a number."""
     stream = streams.make("ties", rng, 120)
     score = Score("expr", text=text)
-    queries = [standing.query("top", score, 4), standing.query("above", score, above=1.0)]
+    queries = [mixtures.query("top", score, 4), mixtures.query("above", score, above=1.0)]
     Lockstep(queries, Window("count", 20), 1, algorithm).push(stream)
 
 
@@ -112,7 +113,7 @@ def test_expressions(text: str, algorithm: str, rng: np.random.Generator) -> Non
 def test_powers(text: str, algorithm: str, rng: np.random.Generator) -> None:
     """On any numbers, to the last bit: vectorised powers are other ones in some of a hundred rows."""
     stream = streams.make("uniform", rng, 400)
-    both = Lockstep([standing.query("top", Score("expr", text=text), 400)], Window("count", 400), 100, algorithm)
+    both = Lockstep([mixtures.query("top", Score("expr", text=text), 400)], Window("count", 400), 100, algorithm)
     both.push(stream)
     for id in stream["id"][:5].tolist():
         assert both.monitor.why(id).score == dict(both.oracle.answer("top"))[id]

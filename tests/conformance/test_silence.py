@@ -7,23 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-import standing
-import streams
-from lockstep import Lockstep, as_changes, as_query
-from oracle import Query, Seconds, Window
-from oracle_dominating import carrier
-from oracle_scores import Score
 from sizes import Scale
 
 import topwatch as tw
 from topwatch.core import schedule
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep, as_changes, as_query
+from topwatch.testing.oracle import Query, Seconds, Window
+from topwatch.testing.oracle_dominating import carrier
+from topwatch.testing.oracle_scores import Score
 
 PREFER = (("a", "min"), ("b", "max"))
 OFTEN = Query("often", "frequent", carrier(PREFER), prefer=PREFER, share=0.6, snapshots=10)
 RARELY = Query("rarely", "frequent", carrier(PREFER[:1]), prefer=PREFER[:1], share=0.2, snapshots=3)
 FRONT = Query("front", "skyline", carrier(PREFER), prefer=PREFER)
 RIVALS = Query("rivals", "dominating", carrier(PREFER), prefer=PREFER, k=2)
-TOP = standing.query("top", Score("linear", (("a", 1.0), ("b", 0.5))), 3)
+TOP = mixtures.query("top", Score("linear", (("a", 1.0), ("b", 0.5))), 3)
 WINDOWS = [Window("count", 12), Window("time", 90), Window("latest")]
 
 

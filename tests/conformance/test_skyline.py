@@ -6,39 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-import streams
-from lockstep import SKYLINE, Lockstep, as_query
-from oracle import Query, Seconds, Window
-from oracle_dominating import carrier
+from served_algorithms import SKYLINE
 from sizes import COMPILED, Scale
 
 import topwatch as tw
+from topwatch.testing import streams
+from topwatch.testing.lockstep import Lockstep, as_query
+from topwatch.testing.mixtures import front, often, skylines
+from topwatch.testing.oracle import Query, Seconds, Window
 
 EVERY = [1, 7, Seconds(5)]
 KINDS = ["count", "time", "latest"]
 
 
-def front(name: str, prefer: dict[str, str], where: Any = ()) -> Query:
-    pairs = tuple(prefer.items())
-    return Query(name, "skyline", carrier(pairs), where=where, prefer=pairs)
-
-
-def often(name: str, prefer: dict[str, str], share: float, snapshots: int, where: Any = ()) -> Query:
-    pairs = tuple(prefer.items())
-    return Query(name, "frequent", carrier(pairs), where=where, prefer=pairs, share=share, snapshots=snapshots)
-
-
 def window_of(kind: str, rows: int) -> Window:
     return Window(kind, rows if kind == "count" else max(1, rows // streams.ROWS_PER_SECOND))
-
-
-def some() -> list[Query]:
-    return [
-        front("all", {"a": "min", "b": "max", "c": "min"}),
-        front("two", {"b": "min", "a": "min"}),
-        front("one", {"c": "max"}),
-        front("part", {"c": "max", "a": "max"}, where=(("b", 0.0, 2.0),)),
-    ]
 
 
 def counted() -> list[Query]:
@@ -57,7 +39,7 @@ def test_pace(algorithm: str, kind: str, every: int | Seconds, rng: np.random.Ge
     size = scale.window // 2
     shape = str(rng.choice(["uniform", "anticorrelated", "ties"]))
     stream = streams.make(shape, rng, scale.rows // (2 if algorithm == "witness" else 5), pool=size)
-    both = Lockstep(some(), window_of(kind, size), every, algorithm)
+    both = Lockstep(skylines(), window_of(kind, size), every, algorithm)
     for batch in streams.pieces(stream, streams.random_sizes(rng, 2 * size)):
         both.push(batch)
         if rng.random() < 0.1:
@@ -70,7 +52,7 @@ def test_shape(kind: str, shape: str, rng: np.random.Generator, scale: Scale) ->
     """With deletions, restarts and queries that come and go."""
     size = scale.window // 2
     stream = streams.make(shape, rng, scale.rows // 3, pool=size, bursts=bool(rng.integers(2)))
-    queries = some()
+    queries = skylines()
     both = Lockstep(queries[:3], window_of(kind, size), int(rng.choice([1, 1, 4])), "witness")
     both.live_through(streams.pieces(stream, streams.random_sizes(rng, size)), rng, {2: queries[3]}, {4: "two"})
 

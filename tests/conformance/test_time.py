@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import standing
-import streams
 from carriers import CARRIERS
-from lockstep import ALGORITHMS, Lockstep, as_changes, served
-from oracle import Seconds, Window
-from oracle_scores import Score
+from served_algorithms import ALGORITHMS
 from sizes import Scale
 
 import topwatch as tw
+from topwatch.testing import mixtures, streams
+from topwatch.testing.lockstep import Lockstep, as_changes, served
+from topwatch.testing.oracle import Seconds, Window
+from topwatch.testing.oracle_scores import Score
 
-TOP = standing.query("top", Score("linear", (("a", 1.0),)), 2)
+TOP = mixtures.query("top", Score("linear", (("a", 1.0),)), 2)
 EPOCH = np.datetime64("1970-01-01T00:00:00", "ns")
 
 
@@ -36,7 +36,7 @@ def stamped(stream: dict[str, Any], unit: str, start: str = "2024-02-29T23:59:00
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_advance(algorithm: str, window: Window, every: int | Seconds, rng: np.random.Generator, scale: Scale) -> None:
     stream = streams.make("ties", rng, scale.rows // 4, pool=30, bursts=bool(rng.integers(2)))
-    queries = served(algorithm, standing.mixture(rng, stream, scale.queries // 2, 25, "ties"), window)
+    queries = served(algorithm, mixtures.mixture(rng, stream, scale.queries // 2, 25, "ties"), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     both = Lockstep(queries, window, every, algorithm, time="time")
@@ -80,7 +80,7 @@ class TestByHand:
         assert both.push(rows([60], [9], start=2)) == [(1, "top", "enter", 1, 5.0)]
         assert both.push(rows([60], [8], start=3)) == []
         assert both.advance(119.875) == []
-        both.add(standing.query("late", TOP.score, 5))
+        both.add(mixtures.query("late", TOP.score, 5))
         assert [change.id for change in both.advance(120)] == [1, 2, 3, 1, 2, 3]
 
     def test_long_silence(self, algorithm: str) -> None:
@@ -99,7 +99,7 @@ class TestByHand:
 @pytest.mark.parametrize("every", [1, 7, Seconds(4)], ids=["every-1", "every-7", "every-4s"])
 def test_timestamps(unit: str, carrier: str, every: int | Seconds, rng: np.random.Generator) -> None:
     stream = stamped(streams.make("uniform", rng, 90), unit)
-    both = Lockstep(standing.mixture(rng, stream, 5, 20, "uniform"), Window("time", 5), every)
+    both = Lockstep(mixtures.mixture(rng, stream, 5, 20, "uniform"), Window("time", 5), every)
     for batch in streams.pieces(stream, [20, 1, 40]):
         both.push(batch, CARRIERS[carrier])
     both.restart()

@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from lockstep import Lockstep, as_changes, as_query, plain
-from oracle import Oracle, Query, Window
 
 import topwatch as tw
 from fuzz import asked, lives
 from fuzz.cases import Case, Target
 from fuzz.monitors import carrier_of, every_of, ids_of, rows_of, serves, settings, simpler, time_of
 from topwatch.algorithms.registry import algorithms
+from topwatch.testing.lockstep import Lockstep, as_changes, as_query, plain
+from topwatch.testing.oracle import Oracle, Query, Window
 
 APPROXIMATE = [name for name, known in algorithms().items() if not known.exact]
 EVERYTHING = 10**6

@@ -6,10 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from oracle import Query
-from oracle_dominating import carrier
-from oracle_incomplete import Incomplete
-from oracle_scores import Score
+
+from topwatch.testing.oracle import Query
+from topwatch.testing.oracle_dominating import carrier
+from topwatch.testing.oracle_incomplete import Incomplete
+from topwatch.testing.oracle_scores import Score
 
 Plain = dict[str, Any]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 
 import numpy as np
-from oracle_scores import Score, score_rows
 
 import topwatch as tw
 from fuzz.asked import COMMON, ODD, pick
 from fuzz.cases import Case, Target
+from topwatch.testing.oracle_scores import Score, score_rows
 
 NAMES = ["a", "b", "c", "_x", "bytes", "é", "größe"]
 NUMBERS = f"0 1 2 0.5 1e3 1e-3 .5 5. 1_000 0x10 0b11 1e308 1e400 {'9' * 30} 00 1j 007".split()

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 from carriers import CARRIERS, NULL_CARRIERS
-from streams import ID_KINDS
 
 from fuzz import asked
 from fuzz.asked import Plain, pick
 from fuzz.cases import Case
 from topwatch.algorithms.registry import algorithms
 from topwatch.monitor.planner import MANY_QUERIES
+from topwatch.testing.streams import ID_KINDS
 
 # Which kinds of query each family of the registry serves; an algorithm without a family serves rows of all kinds.
 KINDS = {

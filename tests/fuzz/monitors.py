@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 from carriers import CARRIERS, NULL_CARRIERS
-from lockstep import Lockstep, plain
-from oracle import Query, Seconds, Window
-from streams import ID_KINDS
 
 import topwatch as tw
 from fuzz import asked, lives
 from fuzz.cases import Case, Target
 from topwatch.algorithms.registry import algorithms
+from topwatch.testing.lockstep import Lockstep, plain
+from topwatch.testing.oracle import Query, Seconds, Window
+from topwatch.testing.streams import ID_KINDS
 
 EXACT = [name for name, known in algorithms().items() if known.exact]
 EPOCH = np.datetime64("2026-03-01T00:00:00", "ns")
@@ -99,7 +99,7 @@ def take(both: Lockstep, case: Case, step: list[Any]) -> None:
 
 def serves(both: Lockstep, query: Query) -> bool:
     """Whether the planner takes a query to those that are there; asked of a monitor that is thrown away."""
-    from lockstep import as_every, as_query, as_window
+    from topwatch.testing.lockstep import as_every, as_query, as_window
 
     options = both.monitor._options
     try:

@@ -8,8 +8,6 @@ import zlib
 from typing import Any
 
 import numpy as np
-from lockstep import as_every, as_query, as_window
-from oracle import Window
 
 import topwatch as tw
 from fuzz import asked, lives
@@ -20,6 +18,8 @@ from fuzz.words import bytes_changed
 from topwatch.algorithms.registry import algorithms
 from topwatch.edge.protocol import Server
 from topwatch.edge.protocol.messages import Join
+from topwatch.testing.lockstep import as_every, as_query, as_window
+from topwatch.testing.oracle import Window
 
 try:
     from mutations import mutated, use

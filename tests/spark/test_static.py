@@ -11,9 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from oracle_dominating import dominated
-from oracle_scores import Score, score_rows
-from oracle_skyband import dominators
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from real_data import real
@@ -21,6 +18,9 @@ from refusal import refused
 
 import topwatch as tw
 from topwatch.tables import top_dominating
+from topwatch.testing.oracle_dominating import dominated
+from topwatch.testing.oracle_scores import Score, score_rows
+from topwatch.testing.oracle_skyband import dominators
 
 ROWS = 900
 Line = tuple[Any, ...]

@@ -11,17 +11,20 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from oracle_dominating import dominated
-from oracle_frequent import often
-from oracle_incomplete import Incomplete, Parts, is_missing
-from oracle_scores import Score, as_float, score_rows
-from oracle_skyband import dominators
+
+from topwatch.testing.oracle_dominating import dominated
+from topwatch.testing.oracle_frequent import often
+from topwatch.testing.oracle_incomplete import Incomplete, Parts, is_missing
+from topwatch.testing.oracle_scores import Score, as_float, score_rows
+from topwatch.testing.oracle_skyband import dominators
 
 Rows = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Query:
+    """A standing query."""
+
     name: str
     kind: Literal["topk", "nearest", "threshold", "dominating", "skyline", "frequent", "incomplete"]
     score: Score
@@ -38,7 +41,7 @@ class Query:
 class Window:
     """`size` is a number of rows or of seconds, or nothing."""
 
-    kind: Literal["count", "time", "latest"]
+    kind: str  # count, time, latest
     size: int = 0
 
 
@@ -50,6 +53,8 @@ class Seconds:
 
 
 class Change(NamedTuple):
+    """A row that entered or left an answer."""
+
     at: int
     query: str
     op: str
@@ -79,8 +84,8 @@ def as_time(values: Any) -> np.ndarray:
     """Numbers stay seconds; timestamps become nanoseconds since the epoch, so that nothing is rounded."""
     values = np.asarray(values)
     if values.dtype.kind == "M":
-        return values.astype("datetime64[ns]").astype(np.int64)
-    return values.astype(np.float64)
+        return np.asarray(values.astype("datetime64[ns]").astype(np.int64))
+    return np.asarray(values, np.float64)
 
 
 class Oracle:
@@ -126,6 +131,7 @@ class Oracle:
         return [change for verb, what in operations for change in getattr(self, verb)(what)]
 
     def push(self, rows: Rows) -> list[Change]:
+        """Take in rows."""
         ids = list(rows[self.id_column])
         fresh = self._read(rows, len(ids))
         times = as_time(rows[self.time_column]) if self.time_column is not None and ids else np.zeros(len(ids))
@@ -156,6 +162,7 @@ class Oracle:
         return self._judge(self.now) if self.every == 1 and len(self.latest) < before else []
 
     def advance(self, time: Any) -> list[Change]:
+        """Let event time move on."""
         value = as_time(time)[()]
         if np.asarray(time).dtype.kind == "M":
             self._tick = 1_000_000_000
@@ -183,11 +190,13 @@ class Oracle:
         return self._judge_query(query)
 
     def remove(self, name: str) -> list[Change]:
+        """Watch a query no more."""
         del self.queries[name], self._answers[name], self._scores[name]
         self.parts.pop(name, None)
         return []
 
     def answer(self, name: str) -> list[tuple[Any, float]]:
+        """Return an answer, best first."""
         return [(placed.id, placed.score) for placed in self._answers[name]]
 
     # -- rows -------------------------------------------------------------------------------------------------------

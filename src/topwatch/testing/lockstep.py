@@ -7,38 +7,35 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from oracle import Change, Oracle, Query, Rows, Seconds, Window
-from oracle_scores import Score
-from sizes import COMPILED
 
 import topwatch as tw
+from topwatch.algorithms.registry import algorithms
+from topwatch.monitor.planner import refusal
+from topwatch.testing.oracle import Change, Oracle, Query, Rows, Seconds, Window
+from topwatch.testing.oracle_scores import Score
 
-SKYBANDS = ("sa", "ra", "sasf", "sarf", "sapf", "rasf", "rarf", "rapf")
-# Interpreted, two of them are enough to run each kind of skyband and filter but one; cpm and snn are tma and sma.
-MORE = (*SKYBANDS, "cpm", "snn") if COMPILED else ("sarf", "rapf")
-ALGORITHMS = ("brute", "scan", "tsl", "tma", "sma", "reserve", *MORE, "auto")
 
-
-DOMINATING = ("brute", "bfa", "eva", "ada", "floor", "auto")  # the exact ones
-INCOMPLETE = ("tally", "sla", "eaa")  # auto is tally
-SKYLINE = ("brute", "witness")
+def exact(family: str, every_kind: bool = True) -> tuple[str, ...]:
+    """Return the exact algorithms of a family, and those that serve every kind of query."""
+    return tuple(
+        name
+        for name, entry in algorithms().items()
+        if entry.exact and (entry.family == family or (every_kind and not entry.family))
+    )
 
 
 def serves(algorithm: str, query: Query, window: Window) -> bool:
-    """Whether the plan accepts the combination: the one place where the tests say so."""
-    if algorithm in ("scan", "sma", "snn", *SKYBANDS) and window.kind == "latest":
-        return False
-    if algorithm in ("tsl", "tma", "sma", "cpm", "snn") and query.score.kind == "expr":
-        return set(query.score.columns) <= {*query.score.increasing, *query.score.decreasing}
-    return True
+    """Tell whether an algorithm can serve a query."""
+    return algorithm == "auto" or not refusal(as_query(query), as_window(window), algorithm)
 
 
 def served(algorithm: str, queries: Iterable[Query], window: Window) -> list[Query]:
+    """Return the queries that an algorithm can serve."""
     return [query for query in queries if serves(algorithm, query, window)]
 
 
 def as_score(score: Score) -> Any:
+    """Return a score as the package has it."""
     if score.kind == "expr":
         return tw.expr(score.text, increasing=list(score.increasing), decreasing=list(score.decreasing))
     makers = {"linear": tw.linear, "product": tw.product, "quadratic": tw.quadratic, "distance": tw.distance}
@@ -46,6 +43,7 @@ def as_score(score: Score) -> Any:
 
 
 def as_query(query: Query) -> Any:
+    """Return a query as the package has it."""
     where = {column: (low, high) for column, low, high in query.where}
     if query.parts is not None:
         parts = query.parts
@@ -64,13 +62,14 @@ def as_query(query: Query) -> Any:
             name=query.name,
             where=where,
         )
+    prefer: Any = dict(query.prefer)
     if query.kind == "dominating":
-        return tw.Dominating(k=query.k, prefer=dict(query.prefer), name=query.name, where=where)
+        return tw.Dominating(k=query.k, prefer=prefer, name=query.name, where=where)
     if query.kind == "skyline":
-        return tw.Skyline(prefer=dict(query.prefer), name=query.name, where=where)
+        return tw.Skyline(prefer=prefer, name=query.name, where=where)
     if query.kind == "frequent":
-        often = {"share": query.share, "snapshots": query.snapshots}
-        return tw.FrequentSkyline(prefer=dict(query.prefer), **often, name=query.name, where=where)
+        share, snapshots = query.share, query.snapshots
+        return tw.FrequentSkyline(prefer=prefer, share=share, snapshots=snapshots, name=query.name, where=where)
     if query.kind == "nearest":
         return tw.Nearest(k=query.k, point=dict(query.score.terms), name=query.name, where=where)
     if query.kind == "threshold":
@@ -79,23 +78,28 @@ def as_query(query: Query) -> Any:
 
 
 def as_window(window: Window) -> Any:
+    """Return a window as the package has it."""
     if window.kind == "latest":
         return tw.latest()
     return tw.last(window.size if window.kind == "count" else f"{window.size} seconds")
 
 
 def as_every(every: int | Seconds) -> int | str:
+    """Return a pace as the package has it."""
     return f"{every.seconds} seconds" if isinstance(every, Seconds) else every
 
 
 def plain(value: Any) -> Any:
     """An id as the tests compare it: NumPy's scalars as Python's, any timestamp as one of pandas."""
     if isinstance(value, np.datetime64) or type(value).__module__ == "datetime":
+        import pandas as pd
+
         return pd.Timestamp(value)
     return value.item() if isinstance(value, np.generic) else value
 
 
 def as_changes(changes: Iterable[Any]) -> list[Change]:
+    """Return changes as the oracle has them."""
     return [Change(int(c.at), c.query, c.op, plain(c.id), float(c.score)) for c in changes]
 
 
@@ -146,17 +150,21 @@ class Lockstep:
         what = f"push of {len(rows['id'])} rows after {self.oracle.seen}"
         return self.compare(self.monitor.push(carry(rows)), self.oracle.push(rows), what)
 
-    def delete(self, ids: Sequence[Any]) -> list[Change]:
+    def delete(self, ids: Any) -> list[Change]:
+        """Delete ids."""
         return self.compare(self.monitor.delete(ids), self.oracle.delete(ids), f"delete of {list(ids)}")
 
     def advance(self, time: Any) -> list[Change]:
+        """Let event time move on."""
         return self.compare(self.monitor.advance(time), self.oracle.advance(time), f"advance to {time}")
 
     def add(self, query: Query) -> list[Change]:
+        """Watch one more query."""
         self.replayed[query.name] = Counter()
         return self.compare(self.monitor.add(as_query(query)), self.oracle.add(query), f"add of {query}")
 
     def remove(self, name: str) -> None:
+        """Watch a query no more."""
         self.monitor.remove(name)
         self.oracle.remove(name)
         del self.replayed[name]
@@ -188,6 +196,7 @@ class Lockstep:
         return (id, 0.0) if query is not None and (query.prefer or query.parts) else (id, score)
 
     def compare(self, got: Iterable[Any], expected: Iterable[Change], what: str) -> list[Change]:
+        """Compare changes, and all that can be asked of both; return the changes."""
         changes = as_changes(got)
         wanted = [change._replace(id=plain(change.id)) for change in expected]
         what = f"{self.algorithm} on {self.window}, row {self.oracle.seen}: {what}"
@@ -201,7 +210,8 @@ class Lockstep:
             expect_equal(answer, [(plain(i), s) for i, s in self.oracle.answer(name)], f"{what}: answer of {name}")
             if name in self.oracle.parts:
                 told = {plain(id): sources for id, sources in self.oracle.parts[name].told.items()}
-                for entry in self.monitor.answer(name):
+                entries: Any = self.monitor.answer(name)
+                for entry in entries:
                     assert entry.sources == told[plain(entry.id)], f"{what}: sources of {entry.id}"
                     assert entry.best >= entry.score, f"{what}: the best score of {entry.id}"
             units = Counter(self.unit(name, id, score) for id, score in answer)

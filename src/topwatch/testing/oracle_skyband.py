@@ -16,4 +16,4 @@ def dominators(columns: Mapping[str, np.ndarray], prefer: Sequence[tuple[str, st
         a, b = columns[name][:, None], columns[name][None, :]
         worse_somewhere |= a > b if direction == "min" else a < b
         better_somewhere |= a < b if direction == "min" else a > b
-    return (better_somewhere & ~worse_somewhere).sum(axis=0)
+    return np.asarray((better_somewhere & ~worse_somewhere).sum(axis=0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -16,6 +16,7 @@ ROWS_PER_SECOND = 4
 
 
 def uniform(rng: np.random.Generator, rows: int) -> Values:
+    """Independent numbers."""
     return {name: rng.random(rows) for name in COLUMNS}
 
 
@@ -38,6 +39,7 @@ def duplicates(rng: np.random.Generator, rows: int) -> Values:
 
 
 def constant(rng: np.random.Generator, rows: int) -> Values:
+    """The same row again and again."""
     return {name: np.full(rows, value) for name, value in zip(COLUMNS, rng.random(len(COLUMNS)), strict=True)}
 
 
@@ -138,11 +140,12 @@ ID_KINDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def part(rows: Rows, start: int, stop: int) -> Rows:
+def part(rows: Mapping[str, np.ndarray], start: int, stop: int) -> Rows:
+    """Return the rows from one to another."""
     return {name: values[start:stop] for name, values in rows.items()}
 
 
-def pieces(rows: Rows, sizes: Iterator[int] | list[int]) -> Iterator[Rows]:
+def pieces(rows: Mapping[str, np.ndarray], sizes: Iterator[int] | list[int]) -> Iterator[Rows]:
     """The stream cut into batches of these sizes; what is left comes as one last batch."""
     start, total = 0, len(rows["id"])
     for size in sizes:

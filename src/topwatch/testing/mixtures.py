@@ -1,4 +1,4 @@
-"""Standing queries for the tests: one of each kind, and random mixtures."""
+"""Standing queries for tests: of every kind, and random mixtures of them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from oracle import Query, Rows
-from oracle_scores import Score, as_float, score_rows
+
+from topwatch.testing.oracle import Query, Rows
+from topwatch.testing.oracle_dominating import carrier
+from topwatch.testing.oracle_incomplete import Incomplete
+from topwatch.testing.oracle_scores import Score, as_float, score_rows
 
 # One of each kind.
 SCORES = {
@@ -58,6 +61,7 @@ def ranges(rng: np.random.Generator, rows: Rows) -> tuple[tuple[str, float, floa
 
 
 def random_score(rng: np.random.Generator, rows: Rows) -> Score:
+    """A score over some of the columns."""
     columns = rng.permutation(["a", "b", "c"])[: rng.integers(1, 4)].tolist()
     kind = str(rng.choice(["linear", "product", "quadratic", "distance"]))
     if kind == "distance":
@@ -104,3 +108,84 @@ def crowd(rng: np.random.Generator, rows: Rows, size: int, largest_k: int) -> li
             made = query(f"c{number}", score, above=bar(score, rows, float(rng.choice([0.0, 0.01, 0.1]))))
         queries.append(replace(made, where=ranges(rng, rows)) if number % 5 == 2 else made)
     return queries
+
+
+def rivals(name: str, prefer: dict[str, str], k: int, where: Any = ()) -> Query:
+    """A query that counts dominated rows."""
+    pairs = tuple(prefer.items())
+    return Query(name, "dominating", carrier(pairs), k=k, where=where, prefer=pairs)
+
+
+def dominating(rng: np.random.Generator, window: int) -> list[Query]:
+    """Queries that count dominated rows, over different columns."""
+    return [
+        rivals("all", {"a": "min", "b": "max", "c": "min"}, int(rng.choice([1, 3, 10]))),
+        rivals("two", {"b": "min", "a": "min"}, int(rng.choice([1, 5, 2 * window]))),
+        rivals("part", {"c": "max", "a": "max"}, 4, where=(("b", 0.0, 2.0),)),
+    ]
+
+
+def front(name: str, prefer: dict[str, str], where: Any = ()) -> Query:
+    """A skyline."""
+    pairs = tuple(prefer.items())
+    return Query(name, "skyline", carrier(pairs), where=where, prefer=pairs)
+
+
+def often(name: str, prefer: dict[str, str], share: float, snapshots: int, where: Any = ()) -> Query:
+    """A frequent skyline."""
+    pairs = tuple(prefer.items())
+    return Query(name, "frequent", carrier(pairs), where=where, prefer=pairs, share=share, snapshots=snapshots)
+
+
+def skylines() -> list[Query]:
+    """Skylines of different columns."""
+    return [
+        front("all", {"a": "min", "b": "max", "c": "min"}),
+        front("two", {"b": "min", "a": "min"}),
+        front("one", {"c": "max"}),
+        front("part", {"c": "max", "a": "max"}, where=(("b", 0.0, 2.0),)),
+    ]
+
+
+SOURCES = ("north", "east", "south", "west")
+
+
+def gather(name: str, k: int, where: Any = (), **parts: Any) -> Query:
+    """A query over incomplete objects."""
+    return Query(name, "incomplete", Score("linear", ()), k=k, where=where, parts=Incomplete(**parts))
+
+
+def incomplete(rng: np.random.Generator) -> list[Query]:
+    """Queries over incomplete objects, combined in all ways."""
+    unit = ((0.0, 1.0),) * 4
+    uneven = ((0.0, 1.0), (0.25, 2.0), (-1.0, 1.0), (0.0, 0.75))
+    weights = tuple(float(w) for w in rng.choice([0.5, 1.0, 1.0, 3.0], 4))
+    many = None if rng.random() < 0.5 else int(rng.integers(1, 4))
+    return [
+        gather("sum", int(rng.choice([1, 3, 10])), sources=SOURCES, bounds=unit),
+        gather("raw", 5, sources=SOURCES[:3], combine="max", weights=weights[:3]),
+        gather("mean", int(rng.choice([2, 200])), sources=SOURCES, combine="mean", bounds=uneven, weights=weights),
+        gather("added", 4, sources=SOURCES[1:], occurrences="sum", where=(("a", 0.1, 1.0),), most=many),
+        gather("largest", 4, sources=SOURCES, occurrences="max", learn=True, most=many),
+        gather("formula", 3, sources=SOURCES, formula="east * (1 + north) + 0.5 * west ** 2", learn=True),
+    ]
+
+
+def bounded(query: Query, rng: np.random.Generator) -> Query:
+    """The same with bounds, which some algorithms need."""
+    assert query.parts is not None
+    if query.parts.learn:
+        return query
+    bounds = query.parts.bounds or ((0.0, float(rng.choice([1.0, 1.5]))),) * len(query.parts.sources)
+    return replace(query, parts=replace(query.parts, bounds=bounds))
+
+
+def told_by_sources(rng: np.random.Generator, stream: Rows) -> Rows:
+    """Give rows a source and a value: ties, unknown sources, missing and odd values among them."""
+    rows = len(stream["id"])
+    value = np.round(rng.random(rows), 1) if rng.random() < 0.5 else rng.random(rows)
+    odd = rng.random(rows) < 0.05
+    value[odd] = rng.choice([np.nan, np.inf, -np.inf, -0.5, 1.5, 0.0, -0.0], odd.sum())
+    names: Any = [*SOURCES, *SOURCES, *SOURCES, "nowhere", None]
+    source = rng.choice(names, rows)
+    return {**stream, "source": source, "value": value}

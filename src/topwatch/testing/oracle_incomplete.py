@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class Incomplete:
+    """What a query over incomplete objects says."""
+
     sources: tuple[Any, ...]
     combine: str = "sum"
     weights: tuple[float, ...] = ()
@@ -28,12 +30,15 @@ class Incomplete:
 
 
 class Part(NamedTuple):
+    """What one source says of an object."""
+
     id: Any
     source: int
     value: float
 
 
 def is_missing(value: Any) -> bool:
+    """Tell whether a value is none."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 

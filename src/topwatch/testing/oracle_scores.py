@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ import numpy as np
 class Score:
     """`terms` are (column, weight) pairs, for a distance (column, coordinate) pairs; `text` is for expressions."""
 
-    kind: Literal["linear", "product", "quadratic", "distance", "expr"]
+    kind: str  # linear, product, quadratic, distance, expr
     terms: tuple[tuple[str, float], ...] = ()
     text: str = ""
     increasing: tuple[str, ...] = ()
@@ -23,6 +23,7 @@ class Score:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """The columns it reads, in order."""
         if self.kind == "expr":
             names = [node.id for node in ast.walk(ast.parse(self.text, mode="eval")) if isinstance(node, ast.Name)]
             return tuple(dict.fromkeys(names))
@@ -30,6 +31,7 @@ class Score:
 
     @property
     def smaller_is_better(self) -> bool:
+        """True for a distance."""
         return self.kind == "distance"
 
 
@@ -38,7 +40,7 @@ def as_float(values: Any) -> np.ndarray:
     values = np.asarray(values)
     if values.dtype == object:
         values = np.array([np.nan if value is None else float(value) for value in values], dtype=float)
-    return values.astype(np.float64)
+    return np.asarray(values, np.float64)
 
 
 def score_rows(score: Score, columns: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -64,7 +66,7 @@ def score_rows(score: Score, columns: Mapping[str, np.ndarray]) -> np.ndarray:
                 total = total * term
             else:
                 total = total + term
-        return np.sqrt(total) if score.kind == "distance" else total
+        return np.asarray(np.sqrt(total) if score.kind == "distance" else total)
 
 
 def _power(base: float, exponent: float) -> float:
@@ -78,7 +80,7 @@ def _power(base: float, exponent: float) -> float:
 def _evaluate(node: ast.expr, columns: Mapping[str, np.ndarray]) -> Any:
     if isinstance(node, ast.Constant):
         # One for each row: NumPy takes a shortcut for some single exponents, whose last bit may be another.
-        return np.full(len(next(iter(columns.values()))), np.float64(node.value))
+        return np.full(len(next(iter(columns.values()))), np.float64(float(node.value)))  # type: ignore[arg-type]
     if isinstance(node, ast.Name):
         return columns[node.id]
     if isinstance(node, ast.UnaryOp):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from oracle_scores import Score
+
+from topwatch.testing.oracle_scores import Score
 
 _last: dict[tuple[bytes, ...], np.ndarray] = {}  # of one call: queries that differ in k ask the same
 
@@ -29,7 +30,7 @@ def _compared(columns: Mapping[str, np.ndarray], prefer: Sequence[tuple[str, str
             mine, other = other, mine
         no_worse &= mine <= other
         better |= mine < other
-    return (no_worse & better).sum(axis=1).astype(float)
+    return np.asarray((no_worse & better).sum(axis=1), float)
 
 
 def carrier(prefer: Sequence[tuple[str, str]]) -> Score:
