@@ -14,7 +14,7 @@ from topwatch.core.engine import Found, Window
 from topwatch.core.kernels.rows import Step
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.saved_state import Saved
-from topwatch.query.queries import Preferring, Query
+from topwatch.query.queries import Query
 
 NONE = np.empty(0, np.int64)
 NO_STEP = Step(NONE, NONE, NONE, NONE, NONE, np.ones(1, np.int64), NONE)
@@ -82,7 +82,6 @@ class Contests:
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Take in a query; :meth:`start` or :meth:`resume` gives it its first answer."""
-        assert isinstance(query, Preferring)
         self._contests.append(self._design(self.window, query, column_of, self._expected))
         return len(self._contests) - 1
 
