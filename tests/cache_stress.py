@@ -34,7 +34,7 @@ HERE = Path(__file__).resolve()
 ARGSORTS, SORT = "bfa", ("floor", "eva", "ada", "ahba", "amsa")
 SUITE = ("conformance/test_dominating.py", "test_load.py")
 SELECTED = "(there_and_back or test_shape) and ({})"
-KERNELS = 10  # that a process compiles
+KERNELS = 10  # that a process compiles at the most: the fewer, the closer together are the numbers of its symbols
 LIMIT = 900.0  # seconds that a process may take
 KILLED_AFTER = (1.0, 15.0)  # seconds
 STARTED_WITHIN = 20.0  # seconds
@@ -63,7 +63,8 @@ def collect(folder: str, algorithm: str) -> None:
 def compile_some(folder: str, algorithms: str, seed: str) -> None:
     """Compile some of the kernels that were collected for some algorithms."""
     used = [kernel for name in algorithms.split(",") for kernel in pickle.loads((Path(folder) / name).read_bytes())]
-    for module, name, arguments in random.Random(seed).sample(sorted(set(used), key=str), min(KERNELS, len(set(used)))):
+    rng = random.Random(seed)
+    for module, name, arguments in rng.sample(sorted(set(used), key=str), min(rng.randint(1, KERNELS), len(set(used)))):
         getattr(importlib.import_module(module), name).compile(arguments)
 
 
