@@ -1,5 +1,5 @@
 # setup: a virtual environment in .venv with everything the other targets need.
-.PHONY: setup java servers demo test lint bench kills hosts fuzz cache-stress clean
+.PHONY: setup lock java servers demo test lint coverage bench kills hosts fuzz cache-stress clean
 .DEFAULT_GOAL := test
 
 VENV := .venv
@@ -33,8 +33,11 @@ servers:
 		|| { $(AS_ROOT_ON_DEBIAN) && $(INSTALL) mosquitto; } \
 		|| echo "Mosquitto is missing, its tests skip. On Debian or Ubuntu: sudo apt-get install mosquitto" >&2
 
-# Installed again only when pyproject.toml has changed.
-$(STAMP): pyproject.toml
+# The versions that CI and everybody else develops with, for all supported versions of Python at once.
+LOCK := requirements-dev.txt
+
+# Installed again only when pyproject.toml or the lock file has changed.
+$(STAMP): pyproject.toml $(LOCK)
 	@test -n "$(PYTHON)" || { echo "topwatch needs Python 3.11 or newer: install one, or say make PYTHON=..." >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -43,8 +46,16 @@ $(STAMP): pyproject.toml
 			echo "Python's venv module is missing. On Debian or Ubuntu: sudo apt-get install python3-venv" >&2; exit 1; \
 		fi; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint $(LOCK)
 	@touch $@
+
+# The newest versions that pyproject.toml allows; then run `make test`. The file names no package index, so that it also
+# serves behind a mirror.
+lock:
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --no-config --universal --upgrade --python-version 3.11 --extra dev --no-annotate \
+		--custom-compile-command "make lock" pyproject.toml --output-file $(LOCK)
 
 # Anew each time: the checkpoint of an earlier run has all rows read. Without Java there is the demo without Spark.
 demo: setup
