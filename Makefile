@@ -90,6 +90,16 @@ test: lint servers
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/spark
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(SPREAD) tests/conformance -m "not slow"
 
+# Which lines of the library the tests run, Spark's part left out. The report is in build/coverage/html. Machine code
+# cannot be traced, so that the conformance suite runs with the compiler off, and kernels count there; all other tests
+# run compiled, as in `make test`. Takes longer than `make test`.
+coverage: setup servers
+	rm -rf build/coverage
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(SPREAD) --cov --cov-report= tests/conformance -m "not slow"
+	$(BIN)/pytest $(SPREAD) --cov --cov-append --cov-report= --ignore tests/spark --ignore tests/conformance
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report
+
 bench: setup
 	$(BIN)/topwatch bench
 
