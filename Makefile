@@ -1,5 +1,5 @@
 # setup: a virtual environment in .venv with everything the other targets need.
-.PHONY: setup lock java servers demo test lint coverage bench kills hosts fuzz cache-stress clean
+.PHONY: setup lock java servers demo test lint words coverage bench kills hosts fuzz cache-stress clean
 .DEFAULT_GOAL := test
 
 VENV := .venv
@@ -80,6 +80,13 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/check_words.py
+	$(BIN)/python tools/check_module_names.py
+	$(BIN)/python tools/check_exceptions.py
+
+# The words of tools/words.toml that are still there, by area.
+words: setup
+	$(BIN)/python tools/check_words.py --report
 
 # Spark waits a lot, so that its tests run in two processes, file by file. The last run has the compiler off: kernels
 # are then plain Python, which checks indices that machine code does not.
