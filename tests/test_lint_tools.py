@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ROOT / "tools"
@@ -251,3 +252,20 @@ def test_lock_file_names_no_index() -> None:
     pins = [line for line in lock.splitlines() if not line.startswith("#")]
     assert len(pins) > 50
     assert not [line for line in pins if not re.fullmatch(r"[a-z0-9-]+==[\w.!+]+( ; [^/@]+)?", line)]
+
+
+FORMS = [*(ROOT / ".github").rglob("*.yml"), ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff"]
+
+
+@pytest.mark.parametrize("file", FORMS, ids=lambda file: file.name)
+def test_repository_files_are_yaml(file: Path) -> None:
+    assert isinstance(yaml.safe_load(file.read_text(encoding="utf-8")), dict)
+
+
+def test_every_lint_step_is_a_hook() -> None:
+    steps = re.findall(r"\$\(BIN\)/(.*)", (ROOT / "Makefile").read_text().split("\nlint: setup\n")[1].split("\n\n")[0])
+    hooks = [
+        hook["entry"] for hook in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    ]
+    plain = [re.sub(r" (--check|\.)(?= |$)", "", step) for step in steps]
+    assert plain == [hook.removeprefix(".venv/bin/").removesuffix(" --force-exclude") for hook in hooks]
