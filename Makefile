@@ -1,5 +1,5 @@
 # setup: a virtual environment in .venv with everything the other targets need.
-.PHONY: setup java servers demo test lint bench kills hosts fuzz cache-stress clean
+.PHONY: setup lock java servers demo test lint words coverage bench kills hosts fuzz cache-stress clean
 .DEFAULT_GOAL := test
 
 VENV := .venv
@@ -33,8 +33,11 @@ servers:
 		|| { $(AS_ROOT_ON_DEBIAN) && $(INSTALL) mosquitto; } \
 		|| echo "Mosquitto is missing, its tests skip. On Debian or Ubuntu: sudo apt-get install mosquitto" >&2
 
-# Installed again only when pyproject.toml has changed.
-$(STAMP): pyproject.toml
+# The versions that CI and everybody else develops with, for all supported versions of Python at once.
+LOCK := requirements-dev.txt
+
+# Installed again only when pyproject.toml or the lock file has changed.
+$(STAMP): pyproject.toml $(LOCK)
 	@test -n "$(PYTHON)" || { echo "topwatch needs Python 3.11 or newer: install one, or say make PYTHON=..." >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -43,8 +46,16 @@ $(STAMP): pyproject.toml
 			echo "Python's venv module is missing. On Debian or Ubuntu: sudo apt-get install python3-venv" >&2; exit 1; \
 		fi; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint $(LOCK)
 	@touch $@
+
+# The newest versions that pyproject.toml allows; then run `make test`. The file names no package index, so that it also
+# serves behind a mirror.
+lock:
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --no-config --universal --upgrade --python-version 3.11 --extra dev --no-annotate \
+		--custom-compile-command "make lock" pyproject.toml --output-file $(LOCK)
 
 # Anew each time: the checkpoint of an earlier run has all rows read. Without Java there is the demo without Spark.
 demo: setup
@@ -69,6 +80,13 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/check_words.py
+	$(BIN)/python tools/check_module_names.py
+	$(BIN)/python tools/check_exceptions.py
+
+# The words of tools/words.toml that are still there, by area.
+words: setup
+	$(BIN)/python tools/check_words.py --report
 
 # Spark waits a lot, so that its tests run in two processes, file by file. The last run has the compiler off: kernels
 # are then plain Python, which checks indices that machine code does not.
@@ -78,6 +96,16 @@ test: lint servers
 	$(BIN)/pytest $(SPREAD) --ignore tests/spark
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/spark
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(SPREAD) tests/conformance -m "not slow"
+
+# Which lines of the library the tests run, Spark's part left out. The report is in build/coverage/html. Machine code
+# cannot be traced, so that the conformance suite runs with the compiler off, and kernels count there; all other tests
+# run compiled, as in `make test`. Takes longer than `make test`.
+coverage: setup servers
+	rm -rf build/coverage
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(SPREAD) --cov --cov-report= tests/conformance -m "not slow"
+	$(BIN)/pytest $(SPREAD) --cov --cov-append --cov-report= --ignore tests/spark --ignore tests/conformance
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report
 
 bench: setup
 	$(BIN)/topwatch bench
