@@ -6,6 +6,7 @@ computed from scratch over the full window as in the papers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import real
+from topwatch.algorithms import registry
+from topwatch.algorithms.options import Option
 from topwatch.datagen import generators, moving
-from topwatch.monitor import planner
 from topwatch.monitor.monitor import Monitor
 from topwatch.monitor.serialization import taken_over
 from topwatch.query.queries import Nearest, TopK
@@ -88,7 +90,7 @@ def algorithms() -> list[str]:
 
 def gridded() -> list[str]:
     """Those whose grid can be set."""
-    return [name for name in algorithms() if "cells" in _known(name).options]
+    return [name for name in algorithms() if "cells" in _options_of(name)]
 
 
 @lru_cache(maxsize=1)
@@ -119,25 +121,26 @@ def _queries(s: Setting, seed: int) -> list[TopK]:
 
 
 def _options(s: Setting, algorithm: str) -> dict[str, Any]:
-    known = _known(VARIANTS.get(algorithm, algorithm))
+    name = VARIANTS.get(algorithm, algorithm)
+    known = _options_of(name)
     options: dict[str, Any] = {}
-    if "buffer" in known.options:
+    if "buffer" in known:
         options["buffer"] = s.N // 2 if algorithm == "rapf2" else min(s.buffer, s.N // 2)
-    if "relax" in known.options:
+    if "relax" in known:
         options["relax"] = s.relax
-    if "index" in known.options:
+    if "index" in known:
         options["index"] = s.index
     if algorithm == "pa-switch":
         options["max_error"] = 1e-3
     if algorithm == "reserve-scan":
         options["route"] = "scan"
-    if "kmax" in known.options:
+    if "kmax" in known:
         options["kmax"] = s.kmax
-    if "cells" in known.options and (known.own_grid or s.cells_for_all):
+    if "cells" in known and (registry.algorithms()[name].own_grid or s.cells_for_all):
         options["cells"] = s.cells
     return options
 
 
-def _known(algorithm: str) -> planner.Algorithm:
-    """What the planner knows; the planner's own choice is left alone."""
-    return planner.ALGORITHMS.get(algorithm, planner.Algorithm())
+def _options_of(algorithm: str) -> Mapping[str, Option]:
+    """Return the options of an algorithm; the planner's own choice is left alone."""
+    return {} if algorithm == "auto" else registry.algorithms()[algorithm].options

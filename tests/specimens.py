@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import topwatch as tw
-from topwatch.monitor.planner import ALGORITHMS
+from topwatch.algorithms.registry import algorithms
 
 DOMINATING = ("bfa", "eva", "ada", "ahba", "amsa", "floor")
 INCOMPLETE = ("tally", "sla", "eaa", "approx")
@@ -61,7 +61,7 @@ def _queries(algorithm: str, window: Any) -> list[Any]:
 
 def _names() -> list[str]:
     found = []
-    for algorithm, known in ALGORITHMS.items():
+    for algorithm, known in algorithms().items():
         for kind in WINDOWS:
             if kind == "latest" and not known.latest:
                 continue

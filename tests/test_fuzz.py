@@ -67,10 +67,10 @@ def test_a_crash_is_a_failure_and_the_next_case_runs() -> None:
 
 def test_rows_of_all_kinds_come_up() -> None:
     """The generator reaches every algorithm, window and verb of a monitor's life."""
-    from topwatch.monitor.planner import ALGORITHMS
+    from topwatch.algorithms.registry import algorithms
 
     lives = [made(TARGETS[name], 1, number) for name in ("monitors", "approximate") for number in range(400)]
-    assert {life["algorithm"] for life in lives} == {*ALGORITHMS, "auto"}
+    assert {life["algorithm"] for life in lives} == {*algorithms(), "auto"}
     assert {life["window"][0] for life in lives} == {"count", "time", "latest"}
     verbs = {step[0] for life in lives for step in life["steps"]}
     assert verbs == {"push", "add", "remove", "delete", "advance", "restart", "why", "stats"}

@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from topwatch.algorithms.registry import Algorithm, register_algorithm
     from topwatch.monitor.changes import Answer, Change, Changes, Entry
     from topwatch.monitor.monitor import Monitor
     from topwatch.query.errors import DataError, PlanError, QueryError, TopwatchError
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 
 # Imported when they are asked for: a device that runs an agent has neither Numba nor Spark.
 _HOMES = {
+    "algorithms.registry": ("Algorithm", "register_algorithm"),
     "monitor.changes": ("Answer", "Change", "Changes", "Entry"),
     "query.errors": ("DataError", "PipelineError", "PlanError", "QueryError", "TopwatchError"),
     "monitor.monitor": ("Monitor",),
@@ -53,6 +55,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "Algorithm",
     "Answer",
     "Change",
     "Changes",
@@ -76,4 +79,5 @@ __all__ = [
     "linear",
     "product",
     "quadratic",
+    "register_algorithm",
 ]

@@ -18,9 +18,9 @@ import topwatch as tw
 from fuzz import asked, lives
 from fuzz.cases import Case, Target
 from fuzz.monitors import carrier_of, every_of, ids_of, rows_of, serves, settings, simpler, time_of
-from topwatch.monitor.planner import ALGORITHMS
+from topwatch.algorithms.registry import algorithms
 
-APPROXIMATE = [name for name, known in ALGORITHMS.items() if not known.exact]
+APPROXIMATE = [name for name, known in algorithms().items() if not known.exact]
 EVERYTHING = 10**6
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import topwatch as tw
 from fuzz.asked import pick
 from fuzz.cases import Case, Target
-from topwatch.monitor.planner import ALGORITHMS
+from topwatch.algorithms.registry import algorithms
 
 ODD = [
     None, True, False, 0, 1, 2, 3, -1, 1.5, 0.5, float("nan"), float("inf"), 2**31, 2**63, 10**30, -(10**30), "", "x", "1", "10 minutes",
@@ -39,7 +39,7 @@ MONITOR = {
     "lateness": None,
     "max_lag": None,
 }
-OPTIONS = sorted({option for known in ALGORITHMS.values() for option in known.options})
+OPTIONS = sorted({option for known in algorithms().values() for option in known.options})
 
 
 def make(rng: np.random.Generator) -> Case:
@@ -50,12 +50,12 @@ def make(rng: np.random.Generator) -> Case:
     if rng.random() < 0.2:
         monitor |= {"last": "10 seconds", "time": "t"}
     if rng.random() < 0.3:
-        monitor["algorithm"] = pick(rng, list(ALGORITHMS))
+        monitor["algorithm"] = pick(rng, list(algorithms()))
     steps: list[Any] = []
     for _ in range(int(rng.integers(1, 4))):
         part = pick(rng, ["query", "query", "monitor", "option"])
         if part == "option":
-            known = ALGORITHMS[monitor["algorithm"]].options if monitor["algorithm"] in ALGORITHMS else OPTIONS
+            known = algorithms()[monitor["algorithm"]].options if monitor["algorithm"] in algorithms() else OPTIONS
             steps.append(["option", pick(rng, known or OPTIONS), pick(rng, ODD)])
         else:
             steps.append([part, pick(rng, list(query if part == "query" else monitor)), pick(rng, ODD)])

@@ -11,7 +11,8 @@ from streams import ID_KINDS
 from fuzz import asked
 from fuzz.asked import Plain, pick
 from fuzz.cases import Case
-from topwatch.monitor.planner import ALGORITHMS, MANY_QUERIES
+from topwatch.algorithms.registry import algorithms
+from topwatch.monitor.planner import MANY_QUERIES
 
 # Which kinds of query each family of the registry serves; an algorithm without a family serves rows of all kinds.
 KINDS = {
@@ -50,7 +51,7 @@ def life(rng: np.random.Generator, algorithms: list[str]) -> Case:
     family = pick(rng, ["topk", "dominating", "skyline", "incomplete", ""])
     latest = True
     if algorithm != "auto":
-        family, latest = ALGORITHMS[algorithm].family, ALGORITHMS[algorithm].latest
+        family, latest = algorithms()[algorithm].family, algorithms()[algorithm].latest
     kind = pick(rng, ["count", "count", "time", *(["latest"] if latest and family != "incomplete" else [])])
     if algorithm == "sampling":
         kind = "latest"
@@ -83,7 +84,7 @@ class _Queries:
 
     def __init__(self, rng: np.random.Generator, algorithm: str, family: str, kind: str) -> None:
         self.rng, self.made = rng, 0
-        bounded = algorithm in ALGORITHMS and ALGORITHMS[algorithm].bounded
+        bounded = algorithm in algorithms() and algorithms()[algorithm].bounded
         makers = [maker for maker in KINDS[family] if maker is not asked.often or kind == "latest"]
         if algorithm == "sampling":
             makers = [asked.often]
@@ -99,7 +100,7 @@ class _Queries:
 
 
 def _options(rng: np.random.Generator, algorithm: str) -> Plain:
-    known = ALGORITHMS[algorithm].options if algorithm in ALGORITHMS else ()
+    known = algorithms()[algorithm].options if algorithm in algorithms() else ()
     return {name: pick(rng, OPTIONS[name]) for name in known if name in OPTIONS and rng.random() < 0.35}
 
 

@@ -15,9 +15,9 @@ from streams import ID_KINDS
 import topwatch as tw
 from fuzz import asked, lives
 from fuzz.cases import Case, Target
-from topwatch.monitor.planner import ALGORITHMS
+from topwatch.algorithms.registry import algorithms
 
-EXACT = [name for name, known in ALGORITHMS.items() if known.exact]
+EXACT = [name for name, known in algorithms().items() if known.exact]
 EPOCH = np.datetime64("2026-03-01T00:00:00", "ns")
 
 

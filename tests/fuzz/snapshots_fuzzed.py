@@ -17,9 +17,9 @@ from fuzz.asked import pick
 from fuzz.cases import Case, Target
 from fuzz.monitors import carrier_of, every_of, ids_of, rows_of, settings, simpler, time_of
 from fuzz.words import bytes_changed
+from topwatch.algorithms.registry import algorithms
 from topwatch.edge.protocol import Server
 from topwatch.edge.protocol.messages import Join
-from topwatch.monitor.planner import ALGORITHMS
 
 try:
     from mutations import mutated, use
@@ -43,7 +43,7 @@ except ImportError:
 
 
 def make(rng: np.random.Generator) -> Case:
-    case = lives.life(rng, [*ALGORITHMS, "auto"])
+    case = lives.life(rng, [*algorithms(), "auto"])
     return {**case, "server": bool(rng.random() < 0.1), "mutation": int(rng.integers(0, 2**31))}
 
 

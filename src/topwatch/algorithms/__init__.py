@@ -1,1 +1,1 @@
-"""One algorithm, one file, by the paper's name. ``monitor/planner.py`` chooses among them."""
+"""Algorithms by family: one algorithm, one file, by the paper's name. ``registry.py`` knows them all."""

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from topwatch.algorithms.registry import algorithms, rougher
 from topwatch.core.saved_state import Fields
 from topwatch.monitor import planner
 from topwatch.monitor.planner import Choice
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from topwatch.monitor.changes import Changes
     from topwatch.monitor.monitor import Monitor
 
-LEVELS = ("", "ahba", "amsa")  # the first is the exact algorithm, whichever that is
+LEVELS = ("", *rougher("dominating"))  # the first is the exact algorithm, whichever that is
 ROOM = 0.8  # of the event time that passes may be spent, as foreseen, at a level to go back to
 FADING = 0.99  # what other levels cost is forgotten slowly, so that they are tried again
 
@@ -191,9 +192,7 @@ def checked_switch(max_lag: Any, algorithm: str, time: str | None, clock: Callab
     if time is None:
         raise QueryError("max_lag: how far a monitor is behind is measured by event time; give time=, its column")
     if algorithm in LEVELS:
-        exact = ", ".join(
-            name for name, known in planner.ALGORITHMS.items() if known.family == "dominating" and known.exact
-        )
+        exact = ", ".join(name for name, known in algorithms().items() if known.family == "dominating" and known.exact)
         raise PlanError(
             f"max_lag: {algorithm!r} is approximate already; max_lag goes with an exact algorithm: auto, brute, {exact}"
         )
@@ -218,7 +217,7 @@ def note_of(served: Served, switch: Switch | None) -> str:
 
 
 def _note(algorithm: str) -> str:
-    known = planner.ALGORITHMS.get(algorithm)
+    known = algorithms().get(algorithm)
     return "" if known is None or known.exact else f"approximate: {algorithm}"
 
 

@@ -315,16 +315,16 @@ class Monitor:
         number = {column: place for place, column in enumerate(self._intake.columns)}
         if group not in self._engines:
             self._engines[group] = planner.build(group, self._feed, self._window, number, self._options)
-            if group[2] and known is None:
+            if group.columns and known is None:
                 self._gather(group, number)
         return self._engines[group], self._engines[group].add(query, number)
 
     def _gather(self, group: planner.Group, number: dict[str, int]) -> None:
         """Move queries that read the columns of a new group into it from the one without a grid."""
         engine = self._engines[group]
-        odd = self._engines.get((*group[:2], ()))
+        odd = self._engines.get(group._replace(columns=()))
         for served in self._served.values():
-            if served.engine is odd and served.query.reads == group[2]:
+            if served.engine is odd and served.query.reads == group.columns:
                 served.engine.remove(served.place)
                 served.engine, served.place = engine, engine.add(served.query, number)
                 engine.start(served.place, self._feed.head, self._feed.judged_tick, 0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from topwatch.algorithms.options import MOST_ROWS
 from topwatch.core.saved_state import Fields, Saved
 from topwatch.monitor import planner, snapshot_format
 from topwatch.monitor.batches import NANOSECONDS, SECONDS
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from topwatch.monitor.monitor import Monitor
 
 # Queries ask for room for their answers when they are made. So many rows for all, and so many for each byte.
-MOST_KEPT = 16 * planner.MOST_ROWS
+MOST_KEPT = 16 * MOST_ROWS
 KEPT_PER_BYTE = 64
 
 
@@ -65,7 +66,7 @@ def save(monitor: Monitor) -> bytes:
     for name in ("ids", "waiting ids"):
         if name in arrays:
             arrays[name] = snapshot_format.ids_to_array(arrays[name])
-    grids = {id(engine): bool(group[2]) for group, engine in monitor._engines.items()}
+    grids = {id(engine): bool(group.columns) for group, engine in monitor._engines.items()}
     header = {
         "queries": [
             {**describe_query(served.query), "name": served.name, "grid": grids[id(served.engine)]}
@@ -118,7 +119,7 @@ def taken_over(blob: bytes, algorithm: str, options: Mapping[str, Any], every: i
         monitor._every, monitor._feed.every = every, EveryRows(every)
     change_engines(monitor)
     for (engine, _), mine in zip(_engines(monitor), saved, strict=False):
-        if planner.family_of(monitor.queries[0]) == "incomplete":
+        if monitor.queries[0].family == "incomplete":
             engine.load(mine)
     return monitor
 
@@ -236,7 +237,7 @@ def _serve(header: Fields, saved: Saved, monitor: Monitor, queries: list[tuple[Q
     for i, (query, grid) in enumerate(queries):
         choice = monitor._choose(query, str(query.name))
         group = planner.group_of(query, choice.algorithm, planner.MANY_QUERIES if grid else 1)
-        header.expect(bool(group[2]) == grid, "queries", f"a grid where {choice.algorithm} has one", grid)
+        header.expect(bool(group.columns) == grid, "queries", f"a grid where {choice.algorithm} has one", grid)
         monitor._serve(query, choice, group)
         served = monitor._served[choice.query]
         if not _is_derived(monitor, served):

@@ -65,6 +65,7 @@ class IncompleteTopK(Ranking):
     [(1, 'enter', 'a'), (2, 'leave', 'a'), (2, 'enter', 'b'), (3, 'leave', 'b'), (3, 'enter', 'a')]
     """
 
+    family = "incomplete"
     k: int
     sources: Sequence[str | int] = field(hash=False)
     combine: str | Score = "sum"

@@ -37,6 +37,7 @@ Direction = Literal["min", "max"]
 class _Scored(Ranking):
     """What queries with a score over a row alone can say."""
 
+    family = "topk"
     score: Score
 
     @property
@@ -156,6 +157,7 @@ class Dominating(Ranking):
     ('price', 'stars')
     """
 
+    family = "dominating"
     k: int
     prefer: Mapping[str, Direction] = field(hash=False)
     name: str | None = None
@@ -195,6 +197,7 @@ class Skyline(Ranking):
     ('price', 'stars', 'km')
     """
 
+    family = "skyline"
     prefer: Mapping[str, Direction] = field(hash=False)
     name: str | None = None
     where: Mapping[str, Range] = field(default_factory=dict, hash=False)
@@ -235,6 +238,7 @@ class FrequentSkyline(Ranking):
     0.8
     """
 
+    family = "skyline"
     prefer: Mapping[str, Direction] = field(hash=False)
     share: float
     snapshots: int

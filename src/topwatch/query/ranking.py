@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from topwatch.query.errors import QueryError
 from topwatch.query.windows import MOST
@@ -16,6 +16,7 @@ Range = tuple[float, float]
 class Ranking:
     """What all queries can say."""
 
+    family: ClassVar[str]  # of algorithms: what it ranks by
     where: Mapping[str, Range]
     smaller_is_better = False
 

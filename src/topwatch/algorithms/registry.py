@@ -1,0 +1,192 @@
+"""The registry: every algorithm by its name, with the factory that makes its engine and what it can serve.
+
+Ours are listed by their families. Others come from outside the package: by :func:`register_algorithm`, or by an entry
+point of the group ``topwatch.algorithms``, whose name is the algorithm's and which loads to an :class:`Algorithm`. The
+planner, the command line and the conformance suite know an algorithm by its entry alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from topwatch.algorithms.options import Option
+from topwatch.query.errors import QueryError
+from topwatch.query.queries import FrequentSkyline, IncompleteTopK, Query
+from topwatch.query.windows import Window
+
+if TYPE_CHECKING:
+    from topwatch.core.engine import Engine
+    from topwatch.core.stream import Feed
+
+ENTRY_POINTS = "topwatch.algorithms"
+FAMILIES = {  # what each ranks by
+    "topk": "a score",
+    "dominating": "the number of dominated rows",
+    "incomplete": "what several sources tell of an object",
+    "skyline": "whether it is dominated",
+}
+
+
+class Request(NamedTuple):
+    """What a factory is given: the window and options of the group of queries that its engine will serve."""
+
+    feed: Feed
+    axes: list[int]  # columns of the window for a grid; empty where the queries read different columns
+    expected: int  # how many rows the window will hold, 0 when that is not known
+    options: dict[str, Any]  # those that the user has set, of the algorithm's own
+
+
+Factory = Callable[[Request], "Engine"]
+
+
+def nothing(query: Query) -> str:
+    """Return no reason to refuse a query."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An algorithm as the planner knows it.
+
+    Attributes
+    ----------
+    name : str
+        How users ask for it.
+    make : function of a :class:`Request`
+        Returns the engine of a group of queries. Compiled code is imported here and not before.
+    family : str
+        The kind of queries it serves, one of ``FAMILIES``; empty for one that serves all.
+    options : mapping of str to option
+        Its settings; see :mod:`topwatch.algorithms.options`.
+    latest : bool
+        Serves ``latest()`` windows.
+    exact : bool
+        Answers are those of the definition, always.
+    any_score : bool
+        Needs no direction for the columns of an ``expr``.
+    own_grid : bool
+        Queries over different columns stand in groups of their own.
+    lists : bool
+        Where many queries read the same columns, a group and a grid of their own pay.
+    thresholds : bool
+        Serves :class:`Threshold` queries itself; others leave them to the engine that all share.
+    bounded : bool
+        Needs bounds of values.
+    most_columns, most_sources : int or None
+        Of a query.
+    refuses : function of a query
+        Returns why it cannot serve a query of its family, or an empty string.
+    preferred : int
+        ``"auto"`` takes the algorithm of a family with the highest number that can serve the query; 0 is never taken.
+    reason : str or function of a query, a window and the options
+        Why ``"auto"`` takes it.
+    rough : int
+        The how-manieth to take over, with rough answers, when a monitor falls behind; 0 for never.
+    """
+
+    name: str
+    make: Factory
+    family: str = ""
+    options: Mapping[str, Option] = field(default_factory=dict)
+    latest: bool = True
+    exact: bool = True
+    any_score: bool = True
+    own_grid: bool = False
+    lists: bool = False
+    thresholds: bool = False
+    bounded: bool = False
+    most_columns: int | None = None
+    most_sources: int | None = None
+    refuses: Callable[[Query], str] = nothing
+    preferred: int = 0
+    reason: str | Callable[[Query, Window, Mapping[str, Any]], str] = ""
+    rough: int = 0
+
+    def why(self, query: Query, window: Window, options: Mapping[str, Any]) -> str:
+        """Say why ``"auto"`` takes it."""
+        return self.reason if isinstance(self.reason, str) else self.reason(query, window, options)
+
+
+_registered: dict[str, Algorithm] = {}  # from outside, in this process
+
+
+def register_algorithm(algorithm: Algorithm) -> None:
+    """Let monitors of this process serve an algorithm from outside the package.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        Its name must be free; one that was registered before may be replaced.
+    """
+    if not isinstance(algorithm, Algorithm):
+        raise QueryError(f"algorithm: expected an Algorithm, got {algorithm!r}")
+    if algorithm.name in ("auto", *_ours()) or not algorithm.name.isidentifier():
+        raise QueryError(f"algorithm: name: expected a word that is not taken, got {algorithm.name!r}")
+    if algorithm.family and algorithm.family not in FAMILIES:
+        raise QueryError(f"algorithm: family: accepted are {', '.join(FAMILIES)}, got {algorithm.family!r}")
+    _registered[algorithm.name] = algorithm
+    for kept in (algorithms, preferred, rougher):
+        kept.cache_clear()
+
+
+@cache
+def algorithms() -> Mapping[str, Algorithm]:
+    """Return all algorithms by name: ours, those of entry points, and those registered in this process."""
+    return MappingProxyType({**_ours(), **_installed(), **_registered})
+
+
+@cache
+def preferred(family: str) -> tuple[Algorithm, ...]:
+    """Return the algorithms of a family that ``"auto"`` may take, the most preferred first."""
+    found = [entry for entry in algorithms().values() if entry.preferred and entry.family == family]
+    return tuple(sorted(found, key=lambda entry: -entry.preferred))
+
+
+@cache
+def rougher(family: str) -> tuple[str, ...]:
+    """Return the algorithms of a family that take over, one after the other, when a monitor falls behind."""
+    found = [entry for entry in algorithms().values() if entry.rough and entry.family == family]
+    return tuple(entry.name for entry in sorted(found, key=lambda entry: entry.rough))
+
+
+def _brute(request: Request) -> Engine:
+    from topwatch.algorithms.brute import Brute
+
+    return Brute(request.feed.window)
+
+
+def _not_by_brute(query: Query) -> str:
+    if isinstance(query, IncompleteTopK):
+        return f"it ranks rows, and the query by {FAMILIES['incomplete']}"
+    if isinstance(query, FrequentSkyline):
+        return "it remembers nothing, and the query counts over many snapshots"
+    return ""
+
+
+@cache
+def _ours() -> dict[str, Algorithm]:
+    from topwatch.algorithms import dominating, incomplete, skyline, topk
+
+    brute = Algorithm("brute", _brute, thresholds=True, refuses=_not_by_brute)
+    listed = [brute, *topk.ALGORITHMS, *dominating.ALGORITHMS, *incomplete.ALGORITHMS, *skyline.ALGORITHMS]
+    return {algorithm.name: algorithm for algorithm in listed}
+
+
+@cache
+def _installed() -> dict[str, Algorithm]:
+    from importlib.metadata import entry_points
+
+    found = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        algorithm = point.load()
+        if not isinstance(algorithm, Algorithm) or algorithm.name != point.name or algorithm.name in _ours():
+            raise QueryError(
+                f"algorithm: the entry point {point.name!r} of {point.value!r} must load to an Algorithm of that name,"
+                " which is not taken"
+            )
+        found[algorithm.name] = algorithm
+    return found
