@@ -7,16 +7,30 @@ from __future__ import annotations
 
 import doctest
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from topwatch.algorithms import registry
 from topwatch.spark.pipeline.config.reading import parse
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@pytest.fixture(autouse=True)
+def the_registry_as_it_was() -> Iterator[None]:
+    """Pages may register algorithms, which no other test of this process should meet."""
+    before = dict(registry._registered)
+    yield
+    if registry._registered != before:
+        registry._registered.clear()
+        registry._registered.update(before)
+        for kept in (registry.algorithms, registry.preferred, registry.rougher):
+            kept.cache_clear()
 
 
 def run(text: str, name: str) -> doctest.TestResults:
