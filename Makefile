@@ -1,5 +1,5 @@
 # setup: a virtual environment in .venv with everything the other targets need.
-.PHONY: setup lock java servers demo test lint words coverage bench kills hosts fuzz cache-stress clean
+.PHONY: setup lock java servers demo test lint docs words coverage bench kills hosts fuzz cache-stress clean
 .DEFAULT_GOAL := test
 
 VENV := .venv
@@ -73,7 +73,7 @@ DEMO_IS_OVER := '' \
 	'  $(BIN)/topwatch explain examples/demo.yml    which algorithm serves which query, and why' \
 	'  $(BIN)/topwatch demo                         ten such queries in one process without Spark, until Ctrl-C' \
 	'  $(BIN)/python -c "import pandas; print(pandas.read_parquet(\"examples/demo/changes\").sort_values(\"at\").tail())"' \
-	'and write a pipeline of your own: docs/pipeline.md'
+	'and write a pipeline of your own: docs/how-to/write-a-pipeline.md'
 
 lint: setup
 	$(BIN)/ruff check .
@@ -83,6 +83,13 @@ lint: setup
 	$(BIN)/python tools/check_words.py
 	$(BIN)/python tools/check_module_names.py
 	$(BIN)/python tools/check_exceptions.py
+	$(MKDOCS)
+
+# The documentation as a site in build/docs; strict: a link that leads nowhere is an error.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+docs: setup
+	$(MKDOCS)
 
 # The words of tools/words.toml that are still there, by area.
 words: setup
@@ -114,8 +121,8 @@ bench: setup
 kills: setup
 	$(BIN)/python tests/spark/kills.py --kills 20
 
-# Random cases against the oracle, and input that is changed at random: see CONTRIBUTING.md. What fails is made small
-# and saved in fuzz-failures/. BOUNDSCHECK=1: kernels that check their indices.
+# Random cases against the oracle, and input that is changed at random: see docs/how-to/fuzz-and-test.md. What fails is
+# made small and saved in fuzz-failures/. BOUNDSCHECK=1: kernels that check their indices.
 MINUTES ?= 30
 SEED ?=
 TARGETS ?=

@@ -67,7 +67,7 @@ def test_mutations(mode: str, share: int, tmp_path: Path, rng: np.random.Generat
 def test_a_snapshot_goes_on_as_the_monitor(name: str, rng: np.random.Generator) -> None:
     """After queries have come and gone, so that places and groups are not in the order of the queries."""
     if name.startswith(("approx", "ahba", "amsa")) or name == "auto-load":
-        pytest.skip("what an approximate algorithm has seen is not saved: docs/semantics.md")
+        pytest.skip("what an approximate algorithm has seen is not saved: docs/explanation/semantics.md")
     one = specimen(name, rng)
     other = tw.Monitor.restore(one.snapshot())
     other._check()

@@ -77,7 +77,7 @@ def files() -> list[list[str]]:
     texts = [EXAMPLE, *MORE.split("---\n")]
     texts += [path.read_text(encoding="latin-1") for path in sorted(ROOT.glob("examples/*.yml"))]
     texts += [path.read_text(encoding="latin-1") for path in sorted(ROOT.glob("tests/spark/broken/*.yml"))]
-    page = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8").encode().decode("latin-1")
+    page = (ROOT / "docs" / "how-to" / "write-a-pipeline.md").read_text(encoding="utf-8").encode().decode("latin-1")
     texts += re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
     return [text.splitlines() for text in texts if text.strip()]
 

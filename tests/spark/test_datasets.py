@@ -381,7 +381,7 @@ def test_a_slice_of_the_real_luce(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_the_pipeline_of_the_page(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "data-sets-as-streams.md").read_text()
     (tmp_path / "luce.yml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
     read = config.read(tmp_path / "luce.yml")
     assert {name for query in building.queries(read) for name in query.score.columns} <= set(MEASUREMENTS)

@@ -14,7 +14,7 @@ from topwatch.spark.pipeline.config import building, read
 from topwatch.spark.pipeline.config.reading import parse
 from topwatch.spark.pipeline.config.source_models import Generate
 
-PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-a-pipeline.md"
 
 
 def test_example_becomes_queries() -> None:
