@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -169,10 +170,10 @@ def _not_by_brute(query: Query) -> str:
 
 @cache
 def _ours() -> dict[str, Algorithm]:
-    from topwatch.algorithms import dominating, incomplete, skyline, topk
-
     brute = Algorithm("brute", _brute, thresholds=True, refuses=_not_by_brute)
-    listed = [brute, *topk.ALGORITHMS, *dominating.ALGORITHMS, *incomplete.ALGORITHMS, *skyline.ALGORITHMS]
+    # By name: families import this module for the form of an entry, and do not know each other.
+    families = [import_module(f"topwatch.algorithms.{family}").ALGORITHMS for family in FAMILIES]
+    listed = [brute, *(entry for entries in families for entry in entries)]
     return {algorithm.name: algorithm for algorithm in listed}
 
 

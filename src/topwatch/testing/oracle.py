@@ -1,4 +1,4 @@
-"""The oracle: what docs/explanation/semantics.md says, recomputed from all rows, with nothing from the package under test.
+"""The oracle: what docs/explanation/semantics.md says, recomputed from all rows, with nothing of what is under test.
 
 Every judgement looks at all live rows again. Only two things are carried along: the score of a row, which depends on
 nothing but the row, and which row is the latest of each id.
