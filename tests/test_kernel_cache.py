@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not COMPILED, reason="there is no cache with the
 # Numba makes sort and argsort of one function, with other code under the same name.
 KERNELS = """
 import numpy as np
-from topwatch.kernels.compile import kernel
+from topwatch.core.jit import kernel
 
 @kernel
 def by_value(x):
@@ -104,7 +104,7 @@ def test_symbols_name_their_compilation(folder: Path) -> None:
     run(folder, "k.by_value(x)")
     look = f"""
 import re, llvmlite.binding as llvm
-from topwatch.kernels import cache
+from topwatch.core import kernel_cache as cache
 module = llvm.parse_bitcode(cache._opened(open({str(entries(folder)[0])!r}, "rb").read())[2][0][2][1])
 own = (llvm.Linkage.internal.value, llvm.Linkage.private.value)
 symbols = [s for s in (*module.functions, *module.global_variables) if not s.is_declaration]
@@ -177,7 +177,7 @@ def test_what_another_process_compiles_is_waited_for(folder: Path) -> None:
 def test_a_process_that_keeps_a_lock_for_ever_is_not_waited_for(folder: Path) -> None:
     _, lock = entry_and_lock(folder)
     with held(lock):
-        impatient = "from topwatch.kernels import compile_lock\ncompile_lock.LONGEST = 0.1\n"
+        impatient = "from topwatch.core import compile_lock\ncompile_lock.LONGEST = 0.1\n"
         assert run(folder, impatient + USE).stdout == "2000 1\n"
     assert len(entries(folder)) == 1
 
@@ -185,14 +185,14 @@ def test_a_process_that_keeps_a_lock_for_ever_is_not_waited_for(folder: Path) ->
 def test_a_process_that_was_killed_keeps_no_lock(folder: Path) -> None:
     _, lock = entry_and_lock(folder)
     kill = """
-from topwatch.kernels import cache
+from topwatch.core import kernel_cache as cache
 cache._write_whole = lambda *_: os.kill(os.getpid(), 9)
 k.doubled(x)
 """
     with pytest.raises(AssertionError):
         run(folder, kill)
     assert lock.exists()
-    never = "from topwatch.kernels import compile_lock\ncompile_lock.LONGEST = float('inf')\n"
+    never = "from topwatch.core import compile_lock\ncompile_lock.LONGEST = float('inf')\n"
     assert run(folder, never + USE).stdout == "2000 1\n"
     assert not lock.exists()
 

@@ -16,8 +16,8 @@ from topwatch.spark.node import class_data
 STARTED = """
 import os
 
-from topwatch.spark import classes
-from topwatch.spark.running import start_spark
+from topwatch.spark.node import class_data as classes
+from topwatch.spark.pipeline.runner import start_spark
 
 spark = start_spark("local[1]")
 number = spark._jvm.java.lang.ProcessHandle.current().pid()

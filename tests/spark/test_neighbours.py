@@ -27,8 +27,8 @@ from topwatch.spark.stream_spec import Spec
 # Another worker, which takes the first micro-batch and so has the bucket warm.
 PEER = """
 import os, pickle, sys, time
-import topwatch.spark.neighbours as neighbours
-from topwatch.spark import keeper
+import topwatch.spark.node.peers as neighbours
+from topwatch.spark.operator import stateful as keeper
 keeper.IDLE = 600.0
 keeping, task = pickle.load(open(sys.argv[1], "rb"))
 done = neighbours.advance(keeping, task)

@@ -14,7 +14,7 @@ from topwatch.spark.pipeline.runner import MEMORY, on_one_machine
 ASKED = """
 import gc
 import pyarrow as pa
-from topwatch.spark.worker import settle
+from topwatch.spark.node.worker_tuning import settle
 
 frozen = []
 for _ in range(9):
