@@ -62,19 +62,19 @@ def papers(point: Point, algorithm: str) -> float | None:
 
 def table(title: str, points: Sequence[Point]) -> Table:
     """Set ours beside the paper's."""
-    found = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    result = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("data", "n", "k", "ε", "δ", "algorithm", "after", "updates", "right, %", "paper's, %"):
-        found.add_column(heading, justify="left" if heading in ("data", "algorithm") else "right")
+        result.add_column(heading, justify="left" if heading in ("data", "algorithm") else "right")
     for point in points:
         s = point.setting
         for name, run in point.runs.items():
             if name in tkde2011.APPROXIMATE:
                 paper = papers(point, name)
-                found.add_row(
+                result.add_row(
                     s.data, f"{s.n:,}", str(s.k), f"{s.epsilon:g}", f"{s.delta:g}", name, f"{int(s.before * s.n):,}",
                     f"{run.updates:,}", f"{100 * run.accuracy:.1f}", "–" if paper is None else f"{paper:.1f}",
                 )  # fmt: skip
-    return found
+    return result
 
 
 def judge(points: Sequence[Point]) -> Iterator[Verdict]:

@@ -185,15 +185,15 @@ def flights(folder: Path | None, airports: int, span: str) -> Rows | None:
         if where < airports:
             summed[when, plane, where] = summed.get((when, plane, where), 0.0) + minutes
     number: dict[str, int] = {}
-    told: dict[str, int] = {}
+    reported: dict[str, int] = {}
     ids, count = [], 0
     # Chunks of one time have no order of their own.
     order = sorted(summed, key=lambda key: (key[0], zlib.crc32(f"{key[1]} {key[2]}".encode())))
     for _, plane, where in order:
-        if plane not in number or told[plane] >> where & 1:
-            number[plane], told[plane] = count, 0
+        if plane not in number or reported[plane] >> where & 1:
+            number[plane], reported[plane] = count, 0
             count += 1
-        told[plane] |= 1 << where
+        reported[plane] |= 1 << where
         ids.append(number[plane])
     value = np.array([summed[key] for key in order])
     value = np.minimum(value / np.percentile(value, MOST_DELAY), 1.0)

@@ -82,7 +82,7 @@ def measure(setting: Setting, seeds: Sequence[int], folder: Path | None) -> Poin
                 others = [answers[name] for name in answers if name in group]
                 if method in group and report.answers != others[0]:
                     wrong.add(method)
-    mean = {method: _mean(found) for method, found in runs.items()}
+    mean = {method: _mean(result) for method, result in runs.items()}
     return Point(setting, records, mean, tuple(sorted(wrong)))
 
 
@@ -150,14 +150,14 @@ def run(
             screen.print(f"{experiment.name}: skipped, there is no {sigmod2009.FOLDER} in the folder that --data names")
             continue
         screen.print(_table(experiment, points))
-        found = list(judge(experiment, points)) if size.judged else []
-        if found:
-            screen.print(verdict_table(found))
+        result = list(judge(experiment, points)) if size.judged else []
+        if result:
+            screen.print(verdict_table(result))
         for point in points:
             if point.wrong:
                 agreed = False
                 screen.print(Text(f"ANSWERS DIFFER {point.wrong} at {point.setting}", style="bold white on red"))
-        _keep(out / f"sigmod2009-{scale}-{experiment.name}.json", experiment, points, found, scale, seed)
+        _keep(out / f"sigmod2009-{scale}-{experiment.name}.json", experiment, points, result, scale, seed)
     return agreed
 
 

@@ -252,18 +252,18 @@ def run(
             screen.print(
                 accuracy.table(experiment.title, points) if experiment.accuracy else _table(experiment, points)
             )
-        found = list(judge(experiment, points)) if size.judged and points else []
-        if found:
-            screen.print(verdict_table(found))
-        judged, missed = judged + len(found), missed + sum(not verdict.met for verdict in found)
+        result = list(judge(experiment, points)) if size.judged and points else []
+        if result:
+            screen.print(verdict_table(result))
+        judged, missed = judged + len(result), missed + sum(not verdict.met for verdict in result)
         for point in points:
             if point.wrong:
                 agreed = False
                 line = f"ANSWERS DIFFER: {', '.join(point.wrong)} against {REFERENCE}, at {point.setting}"
                 screen.print(Text(line, style="bold white on red"))
-        _write(out / f"tkde2011-{scale}-{experiment.name}.json", experiment, scale, seed, points, found)
-    told = f"{judged - missed} of {judged} targets met" if judged else "at this scale no target is judged"
-    screen.print(f"tkde2011: {told}. Results are in {out}.")
+        _write(out / f"tkde2011-{scale}-{experiment.name}.json", experiment, scale, seed, points, result)
+    reported = f"{judged - missed} of {judged} targets met" if judged else "at this scale no target is judged"
+    screen.print(f"tkde2011: {reported}. Results are in {out}.")
     return agreed
 
 
@@ -293,7 +293,7 @@ def _table(experiment: Experiment, points: Sequence[Point]) -> Table:
 
 
 def _write(
-    path: Path, experiment: Experiment, scale: str, seed: int, points: Sequence[Point], found: Sequence[Verdict]
+    path: Path, experiment: Experiment, scale: str, seed: int, points: Sequence[Point], result: Sequence[Verdict]
 ) -> None:
     content: dict[str, Any] = {
         "bench": "tkde2011", "experiment": experiment.name, "title": experiment.title, "scale": scale, "seed": seed,
@@ -302,7 +302,7 @@ def _write(
             {"setting": asdict(p.setting), "runs": [asdict(r) for r in p.runs.values()], "wrong": p.wrong}
             for p in points
         ],
-        "verdicts": [asdict(verdict) for verdict in found],
+        "verdicts": [asdict(verdict) for verdict in result],
     }  # fmt: skip
     part = path.with_suffix(".part")
     part.write_text(json.dumps(content, indent=1) + "\n")

@@ -33,7 +33,7 @@ from topwatch.query.queries import Skyline
 from topwatch.query.windows import last
 
 Array = NDArray[np.float64]
-Found = NDArray[np.int64]
+Report = NDArray[np.int64]
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 EXPERIMENTS = ("static", "window")
@@ -78,22 +78,22 @@ class Timed:
     d: int
     name: str
     seconds: float  # a table's skyline, or one row of a window
-    found: int  # rows of the skyline
+    result: int  # rows of the skyline
     right: bool
 
 
-def peers(names: Sequence[str] = PEERS) -> dict[str, Callable[[Array], Found]]:
+def peers(names: Sequence[str] = PEERS) -> dict[str, Callable[[Array], Report]]:
     """Return what is installed of the peers: functions from an array (rows, columns) to rows of the skyline."""
     made = {"moocore": _moocore, "paretoset": _paretoset}
     return {name: made[name]() for name in names if importlib.util.find_spec(name) is not None}
 
 
-def _moocore() -> Callable[[Array], Found]:
+def _moocore() -> Callable[[Array], Report]:
     moocore = importlib.import_module("moocore")
     return lambda rows: np.flatnonzero(moocore.is_nondominated(rows, keep_weakly=True))
 
 
-def _paretoset() -> Callable[[Array], Found]:
+def _paretoset() -> Callable[[Array], Report]:
     package = importlib.import_module("paretoset")
     return lambda rows: np.flatnonzero(package.paretoset(rows, distinct=False))
 
@@ -109,13 +109,13 @@ def static(scale: Scale, seed: int) -> Iterator[list[Timed]]:
     for data, n, d in itertools.product(("ind", "ant"), scale.rows, scale.dims):
         columns = generate(data, n, d, seed)
         rows = np.ascontiguousarray(columns.T)
-        solvers: dict[str, Callable[[], Found]] = {OURS: partial(front, columns)}
+        solvers: dict[str, Callable[[], Report]] = {OURS: partial(front, columns)}
         for name, peer in others.items():
             fewer, seconds = known.get((name, data, d), (n, 0.0))
             if seconds * (n / fewer) ** GROWTH <= SLOWEST:
                 solvers[name] = partial(peer, rows)
         front(columns[:, :5000])
-        answers: dict[str, Found] = {}
+        answers: dict[str, Report] = {}
         spent: dict[str, list[float]] = {name: [] for name in solvers}
         for _ in range(scale.turns):
             for name, solve in solvers.items():
@@ -132,7 +132,7 @@ def static(scale: Scale, seed: int) -> Iterator[list[Timed]]:
         yield point
 
 
-def _same(one: Found, other: Found) -> bool:
+def _same(one: Report, other: Report) -> bool:
     return bool(np.array_equal(one, other))
 
 
@@ -159,9 +159,9 @@ def window(scale: Scale, seed: int, d: int = 3, data: str = "ind") -> list[Timed
         rows = np.ascontiguousarray(columns[:, stop - n : stop].T)
         for name, peer in others.items():
             then = time.perf_counter()
-            found = peer(rows)
+            result = peer(rows)
             again[name].append(time.perf_counter() - then)
-            right &= _same(found + stop - n + 1, answer)
+            right &= _same(result + stop - n + 1, answer)
     timed = [Timed(data, n, d, OURS, float(np.median(paces)), size, right)]
     return timed + [Timed(data, n, d, name, float(np.median(times)), size, right) for name, times in again.items()]
 
@@ -189,8 +189,8 @@ def run(
     have = peers()
     versions = {name: metadata.version(name) for name in have}
     for name in PEERS:
-        told = f"{name} {versions[name]}" if name in versions else f"{name} was skipped: it is not installed"
-        screen.print(Text(told, style="" if name in versions else "yellow"))
+        reported = f"{name} {versions[name]}" if name in versions else f"{name} was skipped: it is not installed"
+        screen.print(Text(reported, style="" if name in versions else "yellow"))
     agreed = True
     for experiment in EXPERIMENTS:
         if only and experiment not in only:
@@ -202,14 +202,14 @@ def run(
                 points.append(point)
                 advance(1)
         screen.print(_table(experiment, points))
-        found = list(judge(experiment, points)) if size.judged else []
-        for verdict in found:
+        result = list(judge(experiment, points)) if size.judged else []
+        for verdict in result:
             style = "green" if verdict.met else "red"
             screen.print(Text(f"{verdict.what}: {verdict.measured}, asked {verdict.target}", style=style))
         if not all(timed.right for point in points for timed in point):
             agreed = False
             screen.print(Text(f"ANSWERS DIFFER: {experiment}", style="bold white on red"))
-        _write(out / f"skyline-{scale}-{experiment}.json", experiment, scale, seed, versions, points, found)
+        _write(out / f"skyline-{scale}-{experiment}.json", experiment, scale, seed, versions, points, result)
     screen.print(f"skyline: results are in {out}.")
     return agreed
 
@@ -222,7 +222,7 @@ def _table(experiment: str, points: Sequence[list[Timed]]) -> Table:
     for point in points:
         for timed in point:
             table.add_row(
-                timed.data, f"{timed.rows:,}", str(timed.d), f"{timed.found:,}", timed.name,
+                timed.data, f"{timed.rows:,}", str(timed.d), f"{timed.result:,}", timed.name,
                 f"{1000 * timed.seconds:,.4g}", f"{timed.seconds / point[0].seconds:,.2f}",
             )  # fmt: skip
         table.add_section()
@@ -236,13 +236,13 @@ def _write(
     seed: int,
     versions: dict[str, str],
     points: Sequence[list[Timed]],
-    found: Sequence[Verdict],
+    result: Sequence[Verdict],
 ) -> None:
     content = {
         "bench": "skyline", "experiment": experiment, "scale": scale, "seed": seed,
         "machine": {**machine.describe(), **versions}, "method": " ".join(METHOD.split()),
         "points": [[asdict(timed) for timed in point] for point in points],
-        "verdicts": [asdict(verdict) for verdict in found],
+        "verdicts": [asdict(verdict) for verdict in result],
     }  # fmt: skip
     part = path.with_suffix(".part")
     part.write_text(json.dumps(content, indent=1) + "\n")

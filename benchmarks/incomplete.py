@@ -55,7 +55,7 @@ class Point:
     approx_objects: float
     precision: float
     error: float
-    told: float  # the precision that approx estimates itself
+    reported: float  # the precision that approx estimates itself
     wrong: int  # evaluations at which eaa differed from tally
 
 
@@ -84,7 +84,7 @@ def rows_of(setting: Setting, rows: int, seed: int, folder: Path | None) -> Rows
 
 def evaluate(setting: Setting, scale: Scale, seed: int, folder: Path | None) -> Point | None:
     """Look at sizes and answers, time and again."""
-    found, wrong = [], 0
+    result, wrong = [], 0
     step = max(1, setting.W // 10)
     flights = setting.data == "flights"
     for each in range(1 if flights else scale.seeds):
@@ -104,11 +104,11 @@ def evaluate(setting: Setting, scale: Scale, seed: int, folder: Path | None) -> 
             scores = [entry.score for entry in near] + [0.0] * (len(best) - len(near))
             off = np.mean([abs(a.score - b) for a, b in zip(best, scores, strict=True)])
             stats = approx.stats()
-            told = stats["audited_right"] / max(1, stats["audited"])
+            reported = stats["audited_right"] / max(1, stats["audited"])
             sizes = [counts[name] for name in ("kept", "objects_kept") for counts in (eaa.stats(), stats)]
-            found.append([*map(float, sizes), right / len(best), float(off), told])
-    kept, approx_kept, objects, approx_objects, precision, error, told = np.mean(found, axis=0).tolist()
-    return Point(setting, kept, approx_kept, objects, approx_objects, precision, error, told, wrong)
+            result.append([*map(float, sizes), right / len(best), float(off), reported])
+    kept, approx_kept, objects, approx_objects, precision, error, reported = np.mean(result, axis=0).tolist()
+    return Point(setting, kept, approx_kept, objects, approx_objects, precision, error, reported, wrong)
 
 
 def _pieces(first: int, step: int, count: int, rows: int) -> Iterator[tuple[int, int]]:
@@ -222,16 +222,16 @@ def run(
                 advance(1)
         if len(points) < len(experiment.settings):
             screen.print(Text(f"flights were skipped: --data names no folder with {cikm2009.FLIGHTS}", style="yellow"))
-        found = list(judge_sizes(experiment, points)) if size.judged else []
+        result = list(judge_sizes(experiment, points)) if size.judged else []
         if points:
             screen.print(_sizes(experiment, points))
-        judged += _told(screen, found)
+        judged += _reported(screen, result)
         wrong = sum(point.wrong for point in points)
         if wrong:
             agreed = False
             screen.print(Text(f"ANSWERS DIFFER: eaa from tally, {wrong} times", style="bold white on red"))
         stem = out / f"cikm2009-{scale}-{experiment.name}"
-        _write(stem, experiment.title, scale, seed, [asdict(point) for point in points], found)
+        _write(stem, experiment.title, scale, seed, [asdict(point) for point in points], result)
         if experiment.name == "windows":
             sizes = {
                 "sla (all rows)": [float(point.setting.W) for point in points],
@@ -244,22 +244,22 @@ def run(
             paces, same = race(size, seed)
             advance(1)
         agreed = agreed and same
-        found = list(judge_speed(paces)) if size.judged else []
+        result = list(judge_speed(paces)) if size.judged else []
         screen.print(_speeds(size.speed, paces))
-        judged += _told(screen, found)
+        judged += _reported(screen, result)
         if not same:
             screen.print(Text("ANSWERS DIFFER between exact algorithms", style="bold white on red"))
-        _write(out / f"cikm2009-{scale}-{SPEED}", SPEED, scale, seed, [asdict(pace) for pace in paces], found)
+        _write(out / f"cikm2009-{scale}-{SPEED}", SPEED, scale, seed, [asdict(pace) for pace in paces], result)
     met = sum(verdict.met for verdict in judged)
-    told = f"{met} of {len(judged)} targets met" if judged else "at this scale no target is judged"
-    screen.print(f"cikm2009: {told}. Results are in {out}.")
+    reported = f"{met} of {len(judged)} targets met" if judged else "at this scale no target is judged"
+    screen.print(f"cikm2009: {reported}. Results are in {out}.")
     return agreed
 
 
-def _told(screen: Console, found: list[Verdict]) -> list[Verdict]:
-    if found:
-        screen.print(verdict_table(found))
-    return found
+def _reported(screen: Console, result: list[Verdict]) -> list[Verdict]:
+    if result:
+        screen.print(verdict_table(result))
+    return result
 
 
 def _sizes(experiment: Experiment, points: Sequence[Point]) -> Table:
@@ -284,7 +284,7 @@ def _sizes(experiment: Experiment, points: Sequence[Point]) -> Table:
         beside = [f"{ours} ({theirs:g})" for ours, theirs in zip(shown, paper, strict=True)] if paper else list(shown)
         first = [] if experiment.axis == "W" else [f"{value:g}"]
         instances = f"{point.eaa:,.1f}", f"{point.approx:,.1f}"
-        table.add_row(*first, f"{point.setting.W:,}", *instances, *beside, f"{point.told:.2f}")
+        table.add_row(*first, f"{point.setting.W:,}", *instances, *beside, f"{point.reported:.2f}")
     return table
 
 
@@ -299,11 +299,11 @@ def _speeds(s: Setting, paces: Sequence[Pace]) -> Table:
     return table
 
 
-def _write(stem: Path, title: str, scale: str, seed: int, lines: list[Any], found: Sequence[Verdict]) -> None:
+def _write(stem: Path, title: str, scale: str, seed: int, lines: list[Any], result: Sequence[Verdict]) -> None:
     content = {
         "bench": "cikm2009", "experiment": stem.name.rpartition("-")[2], "title": title, "scale": scale, "seed": seed,
         "machine": machine.describe(), "method": " ".join(METHOD.split()), "points": lines,
-        "verdicts": [asdict(verdict) for verdict in found],
+        "verdicts": [asdict(verdict) for verdict in result],
     }  # fmt: skip
     part = stem.with_suffix(".part")
     part.write_text(json.dumps(content, indent=1) + "\n")

@@ -138,7 +138,7 @@ class _Course:
         begun = time.perf_counter()
         self._monitor = workload.start(name)
         self._end = self._setting.N
-        self._found: list[tuple[Changes, int, int]] = []
+        self._result: list[tuple[Changes, int, int]] = []
         self._push(1)
         self._start_seconds = time.perf_counter() - begun
         self._before = self._monitor.stats()
@@ -170,7 +170,7 @@ class _Course:
         then = time.perf_counter()
         changes = self._monitor.push(batch)
         taken = time.perf_counter() - then
-        self._found.append((changes, start, self._end))  # hashed later: that would empty the processor's caches
+        self._result.append((changes, start, self._end))  # hashed later: that would empty the processor's caches
         return taken
 
     def _affordable(self, cycles: int, budget: float) -> int:
@@ -198,14 +198,14 @@ class _Course:
             state_bytes=after["bytes"],
             recomputations_per_cycle=(after["recomputations"] - before["recomputations"]) * s.r / arrivals,
             scores_per_arrival=(after["scores"] - before["scores"]) / arrivals,
-            digests=tuple(digest for part in self._found for digest in _digests(*part, s.r)),
+            digests=tuple(digest for part in self._result for digest in _digests(*part, s.r)),
         )
 
 
 def _served_by(monitor: Monitor) -> str:
     """Read the algorithms from ``explain()``, a line "query: algorithm – reason" each."""
-    found = {line.partition(": ")[2].partition(" ")[0] for line in monitor.explain().splitlines()[1:]}
-    return ", ".join(sorted(found))
+    result = {line.partition(": ")[2].partition(" ")[0] for line in monitor.explain().splitlines()[1:]}
+    return ", ".join(sorted(result))
 
 
 def _digests(changes: Changes, start: int, end: int, r: int) -> list[str]:

@@ -71,11 +71,11 @@ def count(data: str, k: int, size: Streams, seed: int, folder: str) -> Errors:
         rows = draw(rng)
         points = rows[:, rng.integers(0, size.rows, size.queries)].T.tolist()
         queries = [Nearest(k=k, point={"x": x, "y": y}, name=f"q{i}") for i, (x, y) in enumerate(points)]
-        exact, _ = _firsts(queries, "reserve", rows, size.window, {})
-        found, times = _firsts(queries, "pa", rows, size.window, options)
+        exact, _ = _first_only(queries, "reserve", rows, size.window, {})
+        result, times = _first_only(queries, "pa", rows, size.window, options)
         answers += len(exact)
-        missed += len(exact - found)
-        false += len(found - exact)
+        missed += len(exact - result)
+        false += len(result - exact)
         switches += times
     bound = SIGMA * size.rows / size.window * size.queries * size.runs
     return Errors(data, k, size.runs, answers, missed, false, bound, switches)
@@ -96,17 +96,17 @@ def _drawing(data: str, count: int, folder: str) -> Callable[[np.random.Generato
     return lambda rng: held[:, rng.choice(held.shape[1], count, replace=False)]
 
 
-def _firsts(
+def _first_only(
     queries: list[Nearest], algorithm: str, rows: np.ndarray, window: int, options: dict[str, Any]
 ) -> tuple[set[tuple[str, int]], int]:
     """Return each row with the query of which it became an answer, and how often PA was changed for RAPF or back."""
     monitor = Monitor(queries, last(window), algorithm=algorithm, id=None, emit="first", **options)
-    found: set[tuple[str, int]] = set()
+    result: set[tuple[str, int]] = set()
     for start in range(0, rows.shape[1], window // 4):
         x, y = rows[:, start : start + window // 4]
         table = monitor.push({"x": x, "y": y}).to_arrow()
-        found.update(zip(table["query"].to_pylist(), table["id"].to_pylist(), strict=True))
-    return found, monitor.stats()["switches"] if algorithm == "pa" else 0
+        result.update(zip(table["query"].to_pylist(), table["id"].to_pylist(), strict=True))
+    return result, monitor.stats()["switches"] if algorithm == "pa" else 0
 
 
 def table(errors: list[Errors], size: Streams) -> Table:

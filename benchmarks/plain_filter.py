@@ -25,7 +25,7 @@ class PlainFilter(FilterMethod):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.truth: Floats = np.zeros((0, settings.columns))
-        self._found: Ints = NONE
+        self._result: Ints = NONE
 
     def questions(self) -> Ints:
         """Return who is probed: Algorithm 2 asks one after the other, here all that it has asked."""
@@ -38,11 +38,11 @@ class PlainFilter(FilterMethod):
             self.low.copy(), self.high.copy(), self.truth, self.known[:n].copy(), self.alive[:n], asked, sky, sources
         )
         self._log = [*self._log, *sources[:count]][-PROBE_SOURCES:]
-        self._rows, self._found = NONE, np.flatnonzero(sky)
+        self._rows, self._result = NONE, np.flatnonzero(sky)
         return np.flatnonzero(asked)
 
     def _settled(self) -> Ints:
-        return self._found
+        return self._result
 
     def _make_filters(self, skyline: Ints) -> None:
         fresh = self.known & self.alive

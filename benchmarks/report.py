@@ -66,12 +66,12 @@ def console() -> Console:
 
 def panels(points: Sequence[Point]) -> dict[str, list[Point]]:
     """Points that belong on one table or one picture: by data, and by kind of score where that differs."""
-    found: dict[str, list[Point]] = {}
+    result: dict[str, list[Point]] = {}
     kinds = {point.setting.score for point in points}
     for point in points:
         score = f", {point.setting.score}" if len(kinds) > 1 else ""
-        found.setdefault(point.setting.data.upper() + score, []).append(point)
-    return found
+        result.setdefault(point.setting.data.upper() + score, []).append(point)
+    return result
 
 
 def print_experiment(

@@ -111,9 +111,9 @@ def _run_sigmod2006(
         if experiment.name == "k":
             with progress(f"{name} Table 2", sizes.runs(size)) as advance:
                 kept = sizes.table_2(size, seed, advance)
-        found = verdicts.judge(experiment, points, kept) if size.judged else []
-        judged += found
-        report.print_experiment(screen, experiment, points, kept, found)
+        result = verdicts.judge(experiment, points, kept) if size.judged else []
+        judged += result
+        report.print_experiment(screen, experiment, points, kept, result)
         errors = _disagreements(points)
         wrong += len(errors)
         for error in errors:
@@ -129,7 +129,7 @@ def _run_sigmod2006(
             "disagreements": errors,
         }
         stem = f"{name}-{scale}-{experiment.name}"
-        report.write_json(out / f"{stem}.json", about, points, kept, found)
+        report.write_json(out / f"{stem}.json", about, points, kept, result)
         plots.draw(out / f"{stem}.png", experiment, points)
     missed = sum(not verdict.met for verdict in judged)
     if judged:
@@ -179,12 +179,12 @@ def _algorithms(setting: workload.Setting) -> list[str]:
 
 
 def _disagreements(points: Iterable[measure.Point]) -> list[str]:
-    found = []
+    result = []
     for point in points:
         where = measure.disagreement(point)
         if where:
-            found.append(f"ANSWERS DIFFER {where}, at {point.setting}")
-    return found
+            result.append(f"ANSWERS DIFFER {where}, at {point.setting}")
+    return result
 
 
 def _check(field: str, names: Iterable[str], known: Iterable[str]) -> None:

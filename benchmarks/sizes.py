@@ -37,14 +37,14 @@ class Size:
 
 def table_2(scale: Scale, seed: int, done: Callable[[int], None]) -> list[Size]:
     """Measure the table; ``done`` is told each of the :func:`runs`."""
-    found = []
+    result = []
     for data in DATA:
         for k in scale.k:
             kept = np.array([_kept(scale, data, k, seed + i, done) for i in range(scale.size_seeds)])
             for name, papers, values in zip(NAMES, TABLE_2[data][k], kept.T, strict=True):
                 error = values.std(ddof=1) / np.sqrt(values.size)
-                found.append(Size(data, k, name, papers, float(values.mean()), float(error)))
-    return found
+                result.append(Size(data, k, name, papers, float(values.mean()), float(error)))
+    return result
 
 
 def runs(scale: Scale) -> int:

@@ -162,13 +162,13 @@ def _streams(folder: Path, size: Size, seed: int, progress: Progress) -> tuple[d
         with progress("spark stream", (size.turns + 1) * len(chosen)) as advance:
             for turn in range(size.turns + 1):
                 for number, variant in enumerate(chosen):
-                    found = stream(spark, variant, folder, f"{turn}-{number}", variant.batches, count=turn == 0)
+                    result = stream(spark, variant, folder, f"{turn}-{number}", variant.batches, count=turn == 0)
                     shutil.rmtree(folder / f"{turn}-{number}-segments", ignore_errors=True)
                     times = measured[variant.name]
-                    times.reported += found.reported
+                    times.reported += result.reported
                     if turn > 0:
-                        times.first += found.first
-                        times.turns += found.turns
+                        times.first += result.first
+                        times.turns += result.turns
                     advance(1)
     finally:
         spark.stop()
@@ -213,7 +213,7 @@ def _add(sums: list[int], changes: Any) -> None:
 
 def _starts(folder: Path, size: Size, scale: str, seed: int, progress: Progress) -> dict[str, float]:
     """Measure first micro-batches, each in a new process: an identity's, the operator's, and its after a restart."""
-    found = {}
+    result = {}
     with progress("spark start", 6) as advance:
         for number, variant in enumerate(("pruned", "whole window")):  # now all kernels are in the cache
             _in_a_process(folder, scale, seed, variant, f"compiled-{number}", 1)
@@ -227,9 +227,9 @@ def _starts(folder: Path, size: Size, scale: str, seed: int, progress: Progress)
             place = "whole" if variant == "whole window" else variant
             count = 2 if name.endswith("again") or variant != "whole window" else 1
             first = _in_a_process(folder, scale, seed, variant, f"start-{place}", count)
-            found[name] = first
+            result[name] = first
             advance(1)
-    return found
+    return result
 
 
 def _in_a_process(folder: Path, scale: str, seed: int, variant: str, name: str, batches: int) -> float:
@@ -250,16 +250,16 @@ def _judge_starts(starts: dict[str, float]) -> list[Verdict]:
 
 
 def _judge(measured: dict[str, Times], size: Size) -> list[Verdict]:
-    found = []
+    result = []
     for variant in variants(size, 0):
         if variant.options is not None:
             share = measured[variant.name].share(measured[variant.beside])
             least = GROUPED if "by" in variant.options else SHARE
             what = f"{variant.name} / {variant.beside}"
-            found.append(Verdict(what, f"at least {least:g} (aim {AIM:g})", f"{share:.2f}", share >= least))
+            result.append(Verdict(what, f"at least {least:g} (aim {AIM:g})", f"{share:.2f}", share >= least))
     slower = measured["whole, small window"].share(measured["whole window"])
     what = f"time per batch, window {size.window:,} / {size.small:,}"
-    return [*found, Verdict(what, f"at most {SLOWER:g}", f"{slower:.2f}", slower <= SLOWER)]
+    return [*result, Verdict(what, f"at most {SLOWER:g}", f"{slower:.2f}", slower <= SLOWER)]
 
 
 def _table(measured: dict[str, Times], size: Size, seed: int) -> Table:

@@ -148,8 +148,8 @@ def _same(batches: Any) -> Any:
 def _watch(df: DataFrame, segments: str, queries: list[tw.TopK], **options: Any) -> DataFrame:
     from topwatch.spark import watch
 
-    found: DataFrame = watch(df, queries, segments=segments, **options)
-    return found
+    result: DataFrame = watch(df, queries, segments=segments, **options)
+    return result
 
 
 def _native(df: DataFrame, segments: str, queries: list[tw.TopK], window: int) -> DataFrame:
@@ -164,5 +164,5 @@ def _native(df: DataFrame, segments: str, queries: list[tw.TopK], window: int) -
         )
         best.append(sf.expr(f"max_by(id, {score}, {query.k})").alias(str(query.name)))
     hops = sf.window("ts", f"{window} seconds", f"{max(1, window // 10)} seconds")
-    found: DataFrame = stamped.groupBy(hops).agg(*best)
-    return found
+    result: DataFrame = stamped.groupBy(hops).agg(*best)
+    return result

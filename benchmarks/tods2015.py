@@ -118,7 +118,7 @@ def run(
     if not real.available(folder):
         screen.print(f"luce: skipped, there is no {real.FILE} in the folder that --data names")
     agreed = True
-    found: list[verdicts.Verdict]
+    result: list[verdicts.Verdict]
     for name in EXPERIMENTS:
         if only and name not in only:
             continue
@@ -126,10 +126,10 @@ def run(
         path = out / f"tods2015-{scale}-{name}.json"
         if name == "errors":
             counted = _errors(size, folder, seed, progress, screen)
-            found = [verdict for one in counted for verdict in one.verdicts()] if size.judged else []
-            if found:
-                screen.print(report.verdict_table(found))
-            report.write_json(path, {**about, "errors": [asdict(one) for one in counted]}, [], [], found)
+            result = [verdict for one in counted for verdict in one.verdicts()] if size.judged else []
+            if result:
+                screen.print(report.verdict_table(result))
+            report.write_json(path, {**about, "errors": [asdict(one) for one in counted]}, [], [], result)
             continue
         chosen = list(settings(name, size, folder))
         with progress(f"tods2015 {name}", len(chosen) * len(algorithms(name))) as advance:
@@ -137,16 +137,16 @@ def run(
         plain = [_plain(point.setting, seed) for point in points] if name == "defaults" else [0.0] * len(points)
         for point, speed in zip(points, plain, strict=True):
             screen.print(_table(name, point, speed))
-        found = []
+        result = []
         if size.judged and name in ("defaults", "drift"):
-            found = list(_judge(points, plain) if name == "defaults" else map(_drifting, points))
-        if found:
-            screen.print(report.verdict_table(found))
+            result = list(_judge(points, plain) if name == "defaults" else map(_drifting, points))
+        if result:
+            screen.print(report.verdict_table(result))
         errors = [where for point in points if (where := measure.disagreement(_exact(point)))]
         for error in errors:
             screen.print(Text(f"ANSWERS DIFFER {error}", style="bold white on red"))
         agreed = agreed and not errors
-        report.write_json(path, {**about, "plain": plain}, points, [], found)
+        report.write_json(path, {**about, "plain": plain}, points, [], result)
     return agreed
 
 

@@ -39,16 +39,16 @@ class Verdict:
 
 def judge(experiment: Experiment, points: Sequence[Point], sizes: Sequence[Size]) -> list[Verdict]:
     """Judge an experiment by what is asked of it; what was not measured is not judged."""
-    found: list[Verdict] = []
+    result: list[Verdict] = []
     if experiment.name == "defaults":
         # Smaller windows and other grids are the reader's to compare: their fixed costs are another story.
-        found += [*_speeds(points), *_order(points), *_state(points)]
-    found += _skybands([size for size in sizes if size.algorithm == "sma"])
+        result += [*_speeds(points), *_order(points), *_state(points)]
+    result += _skybands([size for size in sizes if size.algorithm == "sma"])
     if experiment.name == "N":
-        found += _flat(points)
+        result += _flat(points)
     if experiment.name == "Q":
-        found += [_choice(point) for point in points if "auto" in point.runs]
-    return found
+        result += [_choice(point) for point in points if "auto" in point.runs]
+    return result
 
 
 def place(point: Point) -> str:

@@ -148,7 +148,7 @@ class Stream:
         table = table.filter(pc.is_valid(table.column("id")))
         if pipeline.time is not None:
             table = table.sort_by(pipeline.time)
-        found: list[Line] = []
+        result: list[Line] = []
         groups = pc.unique(table.column("g")).to_pylist() if pipeline.by else [None]
         for group in groups:
             part = table
@@ -162,8 +162,8 @@ class Stream:
                 id=pipeline.id,
                 time=pipeline.time,
             )
-            found += [(*((group,) if pipeline.by else ()), *change) for change in monitor.push(part)]
-        return found
+            result += [(*((group,) if pipeline.by else ()), *change) for change in monitor.push(part)]
+        return result
 
     def refused(self) -> list[str]:
         """Return the times of the rows without an id, as the quarantine has them."""

@@ -85,15 +85,15 @@ class Run:
 
 def session_of(leader: int) -> list[int]:
     """Return the processes of a session that still run."""
-    found = []
+    result = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, _, session = status.read_text().rpartition(")")[2].split()[:4]
         except (FileNotFoundError, ProcessLookupError):
             continue  # it ended while we looked
         if int(session) == leader and state not in "ZX":
-            found.append(int(status.parent.name))
-    return found
+            result.append(int(status.parent.name))
+    return result
 
 
 def ended(leader: int, seconds: float = 20.0) -> None:
@@ -184,16 +184,16 @@ class Checkpoint:
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        result = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return result.st_ino, result.st_mtime_ns
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            return list(found)
+        with os.scandir(folder) as result:
+            return list(result)
     except FileNotFoundError:
         return []
 

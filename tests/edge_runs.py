@@ -22,9 +22,9 @@ PREFER = {"a": "min", "b": "max", "c": "min"}
 
 def reading(name: str, tick: int) -> tuple[float, ...]:
     """Return the values of a device at a timestamp: around a place of its own, ties now and then."""
-    place = random.Random(name)
-    moved = random.Random(f"{name}/{tick // 3}" if int(place.random() * 4) else f"{name}/{tick}")
-    return tuple(round(place.random() + 0.1 * moved.random(), 2) for _ in COLUMNS)
+    index = random.Random(name)
+    moved = random.Random(f"{name}/{tick // 3}" if int(index.random() * 4) else f"{name}/{tick}")
+    return tuple(round(index.random() + 0.1 * moved.random(), 2) for _ in COLUMNS)
 
 
 def agents(names: list[str], port: int) -> None:
@@ -55,7 +55,7 @@ class Course:
     seconds: float = 0.0
 
 
-class Fleet:
+class GroupedEngine:
     """Processes of agents that can be killed and started again."""
 
     def __init__(self, count: int, each: int, port: int) -> None:
@@ -97,12 +97,12 @@ def run(port: int, count: int, ticks: int, each: int, patience: float, seed: int
 
     rng = random.Random(seed)
     course = Course()
-    fleet = Fleet(count, each, port)
-    victims = rng.sample(range(len(fleet.groups)), max(1, round(len(fleet.groups) * 0.1)))
+    engine = GroupedEngine(count, each, port)
+    victims = rng.sample(range(len(engine.groups)), max(1, round(len(engine.groups) * 0.1)))
     coordinator = Coordinator(Server(PREFER, method, window=20), Broker(port=port), every=0.0, patience=patience)
     coordinator.start()
-    for group in range(len(fleet.groups)):
-        fleet.start(group)
+    for group in range(len(engine.groups)):
+        engine.start(group)
     begin = time.monotonic()
     before: set[str] = set()
     try:
@@ -120,26 +120,26 @@ def run(port: int, count: int, ticks: int, each: int, patience: float, seed: int
             if result.skyline is not None and set(result.skyline) != right:
                 course.wrong[result.tick] = f"{sorted(set(result.skyline) ^ right)}"
             # Who is there must be as processes say it, once wills and joins have had a timestamp to arrive.
-            down = fleet.down()
+            down = engine.down()
             if down & before & set(result.devices):
                 course.wrong[result.tick] = f"killed and still there: {sorted(down & set(result.devices))}"
             before = down
             for group in victims:
-                if fleet.processes[group] is None:
+                if engine.processes[group] is None:
                     if rng.random() < 0.3:
-                        fleet.start(group)
+                        engine.start(group)
                 elif rng.random() < 0.1:
-                    course.killed += fleet.kill(group)
+                    course.killed += engine.kill(group)
         for group in victims:
-            if fleet.processes[group] is None:
-                fleet.start(group)
+            if engine.processes[group] is None:
+                engine.start(group)
         end = time.monotonic() + 60.0
         while len(coordinator.tick().devices) < count:
             assert time.monotonic() < end, "devices that were started again did not join"
         course.seconds = time.monotonic() - begin
         course.counters = coordinator.server.counters
     finally:
-        fleet.stop()
+        engine.stop()
         coordinator.stop()
     return course
 

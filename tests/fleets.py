@@ -34,10 +34,10 @@ def drifting(rng: np.random.Generator, ticks: int, records: int, d: int) -> Snap
 
 def resting(rng: np.random.Generator, ticks: int, records: int, d: int) -> Snapshots:
     """Most rest most of the time; some jump."""
-    found = np.repeat(rng.random((1, records, d)), ticks, axis=0)
+    result = np.repeat(rng.random((1, records, d)), ticks, axis=0)
     jumps = rng.random((ticks, records)) < 0.05
-    found[jumps] = rng.random((int(jumps.sum()), d))
-    return found
+    result[jumps] = rng.random((int(jumps.sum()), d))
+    return result
 
 
 def ties(rng: np.random.Generator, ticks: int, records: int, d: int) -> Snapshots:
@@ -46,30 +46,30 @@ def ties(rng: np.random.Generator, ticks: int, records: int, d: int) -> Snapshot
 
 def comers_and_goers(rng: np.random.Generator, ticks: int, records: int, d: int) -> Snapshots:
     """Records are there for a while, away for a while."""
-    found = independent(rng, ticks, records, d)
+    result = independent(rng, ticks, records, d)
     away = np.cumsum(rng.random((ticks, records)) < 0.1, axis=0) % 2 == 1
-    found[away] = np.nan
-    return found
+    result[away] = np.nan
+    return result
 
 
 def holes(rng: np.random.Generator, ticks: int, records: int, d: int) -> Snapshots:
-    found = ties(rng, ticks, records, d)
-    found[rng.random(found.shape) < 0.05] = np.nan
-    return found
+    result = ties(rng, ticks, records, d)
+    result[rng.random(result.shape) < 0.05] = np.nan
+    return result
 
 
 def infinities(rng: np.random.Generator, ticks: int, records: int, d: int) -> Snapshots:
-    found = independent(rng, ticks, records, d)
-    where = rng.random(found.shape)
-    found[where < 0.05], found[where > 0.95] = np.inf, -np.inf
-    return found
+    result = independent(rng, ticks, records, d)
+    where = rng.random(result.shape)
+    result[where < 0.05], result[where > 0.95] = np.inf, -np.inf
+    return result
 
 
 def alone(rng: np.random.Generator, ticks: int, records: int, d: int) -> Snapshots:
     """One record, and now and then a second one."""
-    found = independent(rng, ticks, 2, d)
-    found[rng.random(ticks) < 0.7, 1] = np.nan
-    return found
+    result = independent(rng, ticks, 2, d)
+    result[rng.random(ticks) < 0.7, 1] = np.nan
+    return result
 
 
 SHAPES: dict[str, Callable[[np.random.Generator, int, int, int], Snapshots]] = {
@@ -92,9 +92,9 @@ def skyline(snapshot: np.ndarray, better: list[str] | None = None) -> set[int]:
 
 def frequent(skylines: list[set[int] | None], share: float, window: int) -> list[set[int]]:
     """Return the records in at least that share of the last skylines that were looked at, for each timestamp."""
-    found = []
+    result = []
     for tick in range(len(skylines)):
         seen = [skyline for skyline in skylines[max(0, tick + 1 - window) : tick + 1] if skyline is not None]
         everyone = set().union(*seen) if seen else set()
-        found.append({r for r in everyone if sum(r in skyline for skyline in seen) / len(seen) >= share - 1e-12})
-    return found
+        result.append({r for r in everyone if sum(r in skyline for skyline in seen) / len(seen) >= share - 1e-12})
+    return result

@@ -35,12 +35,12 @@ class Module(NamedTuple):
 def java() -> str:
     """Return the path of the ``java`` that pyspark would start."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
-    if found is None:
+    result = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
+    if result is None:
         raise UnavailableError(
             "no java: install a Java 17 runtime (on Debian: apt-get install openjdk-17-jre-headless)"
         )
-    return found
+    return result
 
 
 def fetch(*modules: Module) -> list[Path]:

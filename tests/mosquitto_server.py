@@ -48,7 +48,7 @@ def mosquitto(
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name, path=_PATH)
-    if found is None:
+    result = shutil.which(name, path=_PATH)
+    if result is None:
         raise UnavailableError(f"no {name}: install Mosquitto (on Debian: apt-get install mosquitto)")
-    return found
+    return result

@@ -95,19 +95,19 @@ def use(blob: bytes, rows: int = 300) -> str:
 def _batch(monitor: Any, rows: int, seed: int) -> dict[str, Any]:
     """Return rows that fit a monitor, as far as that can be seen from outside."""
     rng = np.random.default_rng(seed)
-    intake = monitor._intake
-    columns: dict[str, Any] = {name: rng.integers(0, 9, rows).astype(float) for name in intake.columns}
-    for source, words in intake.words.values():
+    ingest = monitor._ingest
+    columns: dict[str, Any] = {name: rng.integers(0, 9, rows).astype(float) for name in ingest.columns}
+    for source, words in ingest.words.values():
         columns[source] = rng.choice(np.array(words), rows)
-    if intake.id is not None:
+    if ingest.id is not None:
         names = rng.integers(0, 60, rows)
-        columns[intake.id] = names if intake.id_kind != "string" else [f"id {name}" for name in names]
-        if intake.id_kind in ("uint64", "float64"):
-            columns[intake.id] = names.astype(intake.id_kind)
-    if intake.time is not None:
-        now = 0 if intake.now is None else min(max(intake.now, -(2**62)), 2**62)
+        columns[ingest.id] = names if ingest.id_kind != "string" else [f"id {name}" for name in names]
+        if ingest.id_kind in ("uint64", "float64"):
+            columns[ingest.id] = names.astype(ingest.id_kind)
+    if ingest.time is not None:
+        now = 0 if ingest.now is None else min(max(ingest.now, -(2**62)), 2**62)
         times = now + np.arange(rows)
-        columns[intake.time] = times.astype("M8[ns]") if intake.time_kind == "timestamps" else times
+        columns[ingest.time] = times.astype("M8[ns]") if ingest.time_kind == "timestamps" else times
     return columns
 
 
@@ -116,8 +116,8 @@ def _batch(monitor: Any, rows: int, seed: int) -> dict[str, Any]:
 
 def _flipped(blob: bytes, rng: np.random.Generator) -> bytes:
     out = bytearray(blob)
-    for place in rng.integers(0, len(out), int(rng.integers(1, 4))):
-        out[place] ^= 1 << int(rng.integers(8))
+    for index in rng.integers(0, len(out), int(rng.integers(1, 4))):
+        out[index] ^= 1 << int(rng.integers(8))
     return bytes(out)
 
 
@@ -131,8 +131,8 @@ def _extended(blob: bytes, rng: np.random.Generator) -> bytes:
 
 def _spliced(blob: bytes, rng: np.random.Generator) -> bytes:
     """Take a piece out or in, with a checksum that fits what is left."""
-    place, size = (int(x) for x in rng.integers(0, len(blob), 2))
-    body = blob[:place] + (blob[place : place + size % 40] * int(rng.choice([0, 2]))) + blob[place + size % 40 :]
+    index, size = (int(x) for x in rng.integers(0, len(blob), 2))
+    body = blob[:index] + (blob[index : index + size % 40] * int(rng.choice([0, 2]))) + blob[index + size % 40 :]
     return body[:-4] + struct.pack("<I", zlib.crc32(body[:-4]))
 
 
@@ -142,11 +142,11 @@ def _spliced(blob: bytes, rng: np.random.Generator) -> bytes:
 def _taken_apart(blob: bytes) -> tuple[Header, Arrays]:
     (length,) = struct.unpack_from("<I", blob, 12)
     header = json.loads(blob[_START : _START + length])
-    place, arrays = _START + length, []
+    index, arrays = _START + length, []
     for name, dtype, shape in header["arrays"]:
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        arrays.append((name, dtype, shape, blob[place : place + size]))
-        place += size
+        arrays.append((name, dtype, shape, blob[index : index + size]))
+        index += size
     version = blob[8:12]
     return {"version": version, **header}, arrays
 
@@ -161,15 +161,15 @@ def _put_together(header: Header, arrays: Arrays) -> bytes:
 def _change_header(header: Header, arrays: Arrays, rng: np.random.Generator) -> tuple[Header, Arrays]:
     """Change, remove or add a field somewhere in the header."""
     header = copy.deepcopy(header)
-    places = list(_places(header["monitor"]))
-    holder, key = places[int(rng.integers(len(places)))]
+    indices = list(_indices(header["monitor"]))
+    holder, key = indices[int(rng.integers(len(indices)))]
     how = rng.random()
     if how < 0.15:
         del holder[key]
     elif how < 0.2 and isinstance(holder, dict):
         holder["odd"] = _odd(rng)
     elif how < 0.3:
-        holder[key] = copy.deepcopy(_pick(rng, [h[k] for h, k in places]))
+        holder[key] = copy.deepcopy(_pick(rng, [h[k] for h, k in indices]))
     elif how < 0.4 and isinstance(holder, list):
         holder.append(copy.deepcopy(holder[key]))
     elif isinstance(holder[key], int | float) and how < 0.8:
@@ -179,11 +179,11 @@ def _change_header(header: Header, arrays: Arrays, rng: np.random.Generator) -> 
     return header, arrays
 
 
-def _places(value: Any) -> Any:
+def _indices(value: Any) -> Any:
     for key in list(value) if isinstance(value, dict) else range(len(value)):
         yield value, key
         if isinstance(value[key], dict | list):
-            yield from _places(value[key])
+            yield from _indices(value[key])
 
 
 def _change_list(header: Header, arrays: Arrays, rng: np.random.Generator) -> tuple[Header, Arrays]:
@@ -227,15 +227,15 @@ def _change_array(header: Header, arrays: Arrays, rng: np.random.Generator) -> t
         array = _resized(array, rng)
     elif array.size:
         flat = array.reshape(-1)
-        place, other = (int(x) for x in rng.integers(0, flat.size, 2))
+        index, other = (int(x) for x in rng.integers(0, flat.size, 2))
         if how < 0.4:
-            flat[place], flat[other] = flat[other], flat[place]
+            flat[index], flat[other] = flat[other], flat[index]
         elif how < 0.5:
-            flat[place] = flat[other]
+            flat[index] = flat[other]
         elif how < 0.55:
             array = array[..., ::-1].copy()
         else:
-            _change_value(flat, place, rng)
+            _change_value(flat, index, rng)
     arrays[i] = (name, array.dtype.str, list(array.shape), np.ascontiguousarray(array).tobytes())
     return header, arrays
 
@@ -254,7 +254,7 @@ def _resized(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return array.astype(_pick(rng, ("<f8", "<i8", "|u1"))) if how == 3 else array.reshape(1, -1)
 
 
-def _change_value(flat: np.ndarray, place: int, rng: np.random.Generator) -> None:
+def _change_value(flat: np.ndarray, index: int, rng: np.random.Generator) -> None:
     if flat.dtype.kind == "f":
         odd = (
             np.nan,
@@ -266,17 +266,17 @@ def _change_value(flat: np.ndarray, place: int, rng: np.random.Generator) -> Non
             1e308,
             -1e300,
             0.5,
-            flat[place] + 1,
-            np.nextafter(flat[place], 9),
+            flat[index] + 1,
+            np.nextafter(flat[index], 9),
         )
-        flat[place] = _pick(rng, odd)
+        flat[index] = _pick(rng, odd)
     elif flat.dtype.kind in "iu" and flat.dtype.itemsize == 8:
         with np.errstate(over="ignore"):
-            near = flat[place] + np.array(rng.integers(-2, 3)).astype(flat.dtype)
+            near = flat[index] + np.array(rng.integers(-2, 3)).astype(flat.dtype)
         far = _pick(rng, _NUMBERS) % 2**64
-        flat[place] = near if rng.random() < 0.5 else np.array([far], np.uint64).view(flat.dtype)[0]
+        flat[index] = near if rng.random() < 0.5 else np.array([far], np.uint64).view(flat.dtype)[0]
     else:
-        flat.view(np.uint8)[place] = int(rng.integers(256))
+        flat.view(np.uint8)[index] = int(rng.integers(256))
 
 
 def _odd(rng: np.random.Generator) -> Any:

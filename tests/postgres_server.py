@@ -86,10 +86,10 @@ def _program(name: str) -> str:
     """Return the path of one of PostgreSQL's programs; Debian keeps most of them out of PATH, one folder a version."""
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name))
     path = os.pathsep.join([*map(str, reversed(versions)), os.environ.get("PATH", "")])
-    found = shutil.which(name, path=path)
-    if found is None:
+    result = shutil.which(name, path=path)
+    if result is None:
         raise UnavailableError(f"no {name}: install PostgreSQL ({_INSTALL})")
-    return found
+    return result
 
 
 def _as_another_user() -> dict[str, Any]:

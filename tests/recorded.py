@@ -149,9 +149,9 @@ def digest(case: Case) -> dict[str, Any]:
     said = hashlib.sha256()
     changes = 0
 
-    def note(found: Any) -> None:
+    def note(result: Any) -> None:
         nonlocal changes
-        for change in found:
+        for change in result:
             changes += 1
             said.update(f"{change.at} {change.query} {change.op} {change.id} {float(change.score)!r}\n".encode())
 

@@ -18,13 +18,13 @@ def named(out: Path) -> list[Path]:
         if number.isdecimal():
             logs[int(number)] = path
     summaries = [number for number, path in logs.items() if path.suffix == ".compact"]
-    found = []
+    result = []
     for number in sorted(logs):
         if number >= max(summaries, default=0):
             version, *lines = logs[number].read_text().splitlines()
             assert version == "v1", f"{logs[number]}: unknown version {version!r}"
-            found += [Path(unquote(urlparse(json.loads(line)["path"]).path)) for line in lines]
-    return found
+            result += [Path(unquote(urlparse(json.loads(line)["path"]).path)) for line in lines]
+    return result
 
 
 def rows(out: Path) -> list[tuple[Any, ...]]:

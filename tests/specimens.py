@@ -60,16 +60,16 @@ def _queries(algorithm: str, window: Any) -> list[Any]:
 
 
 def _names() -> list[str]:
-    found = []
+    result = []
     for algorithm, known in algorithms().items():
         for kind in WINDOWS:
             if kind == "latest" and not known.latest:
                 continue
             if kind != "latest" and algorithm == "sampling":
                 continue
-            found.append(f"{algorithm}-{kind}")
+            result.append(f"{algorithm}-{kind}")
     return [
-        *found,
+        *result,
         "auto-first",
         "auto-late",
         "auto-load",
@@ -86,14 +86,14 @@ SPECIMENS = _names()
 
 def batch(rng: np.random.Generator, start: int, rows: int, strings: bool = False) -> dict[str, Any]:
     """Rows with few values and few ids, so that there are ties, duplicates and replaced rows."""
-    found: dict[str, Any] = {column: rng.integers(0, 9, rows).astype(float) for column in COLUMNS}
-    found["z"][rng.random(rows) < 0.1] = np.nan
+    result: dict[str, Any] = {column: rng.integers(0, 9, rows).astype(float) for column in COLUMNS}
+    result["z"][rng.random(rows) < 0.1] = np.nan
     ids = rng.integers(0, 25, rows)
-    found["id"] = [f"id {id}" for id in ids] if strings else ids
-    found["t"] = (start + np.arange(rows)) * 0.9
-    found["source"] = rng.choice(np.array([*SOURCES, "BOS"]), rows)
-    found["value"] = rng.integers(0, 10, rows).astype(float)
-    return found
+    result["id"] = [f"id {id}" for id in ids] if strings else ids
+    result["t"] = (start + np.arange(rows)) * 0.9
+    result["source"] = rng.choice(np.array([*SOURCES, "BOS"]), rows)
+    result["value"] = rng.integers(0, 10, rows).astype(float)
+    return result
 
 
 def specimen(name: str, rng: np.random.Generator) -> Any:

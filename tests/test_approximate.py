@@ -39,10 +39,10 @@ def test_a_sample_misses_the_mean_of_its_cell_seldom(rng: np.random.Generator) -
         grid, samples = contest._grid, contest._samples
         n = int(samples.size[0])
         assert [known[seq] for seq in samples.seq[:n].tolist()] == samples.score[:n].tolist()
-        place = np.array([_coordinates(grid, code) for code in grid.codes[live]])
+        index = np.array([_coordinates(grid, code) for code in grid.codes[live]])
         sampled = np.array([_coordinates(grid, code) for code in samples.code[:n]]).reshape(n, 2)
         for cell in np.unique(sampled, axis=0):
-            rows = scores[np.all(place == cell, axis=1)]
+            rows = scores[np.all(index == cell, axis=1)]
             mine = samples.score[:n][np.all(sampled == cell, axis=1)]
             if rows.size > 2 * size <= 2 * mine.size:
                 least = rows.mean() - epsilon * (rows.max() - rows.min())

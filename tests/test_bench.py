@@ -251,15 +251,15 @@ def test_an_algorithm_that_cannot_be_built_is_skipped_with_a_note(monkeypatch: p
         return start(self, algorithm)
 
     monkeypatch.setattr(workload.Workload, "start", refuse)
-    found = measure.measure(setting(cycles=2), ["scan", "tma"], seed=0, budget=1.0)
-    assert found.skipped == {"tma": "NotImplementedError: not yet"}
-    assert list(found.runs) == ["scan"]
-    assert found.ratio("tma", "scan") is None
+    result = measure.measure(setting(cycles=2), ["scan", "tma"], seed=0, budget=1.0)
+    assert result.skipped == {"tma": "NotImplementedError: not yet"}
+    assert list(result.runs) == ["scan"]
+    assert result.ratio("tma", "scan") is None
 
 
 def test_a_budget_stops_early_but_not_before_the_first_cycle() -> None:
-    found = measure.measure(setting(r=40, cycles=50), ["scan"], seed=0, budget=1e-9)
-    assert 1 <= found.runs["scan"].cycles < 50
+    result = measure.measure(setting(r=40, cycles=50), ["scan"], seed=0, budget=1e-9)
+    assert 1 <= result.runs["scan"].cycles < 50
 
 
 def test_sizes_of_the_paper() -> None:
@@ -273,10 +273,10 @@ def test_sizes_of_the_paper() -> None:
 
 def test_verdicts_name_what_was_measured(point: measure.Point) -> None:
     experiment = sigmod2006.experiments(sigmod2006.SCALES["tiny"])[0]
-    found = verdicts.judge(experiment, [point] * 3, [])
-    assert {"sma / scan, IND, k=20", "tma / tsl, IND, k=20"} <= {verdict.what for verdict in found}
+    result = verdicts.evaluate(experiment, [point] * 3, [])
+    assert {"sma / scan, IND, k=20", "tma / tsl, IND, k=20"} <= {verdict.what for verdict in result}
     without = replace(point, runs={"scan": point.runs["scan"]})
-    assert verdicts.judge(experiment, [without] * 3, []) == []
+    assert verdicts.evaluate(experiment, [without] * 3, []) == []
 
 
 def test_listing_names_every_bench() -> None:

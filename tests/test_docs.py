@@ -56,8 +56,8 @@ def test_an_example_that_is_wrong_fails() -> None:
 def links(text: str) -> list[str]:
     """Return where links lead, without those in code and those to other sites."""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
-    found = re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", text, flags=re.MULTILINE)
-    return [link for pair in found for link in pair if link and not re.match(r"[a-z]+:|#", link)]
+    result = re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", text, flags=re.MULTILINE)
+    return [link for pair in result for link in pair if link and not re.match(r"[a-z]+:|#", link)]
 
 
 @pytest.mark.parametrize("page", [str(path.relative_to(ROOT)) for path in LINKED])

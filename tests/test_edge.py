@@ -33,8 +33,8 @@ PATIENCE = 0.1
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     try:
-        with mosquitto(tmp_path_factory.mktemp("mosquitto")) as found:
-            yield found
+        with mosquitto(tmp_path_factory.mktemp("mosquitto")) as result:
+            yield result
     except UnavailableError as error:
         pytest.skip(str(error))
 
@@ -54,9 +54,9 @@ def assert_retained(port: int, topic: str, expected: dict[str, object]) -> None:
     end = time.monotonic() + 20.0
     while True:
         message = subscribe.simple(topic, hostname="127.0.0.1", port=port, keepalive=5)
-        found = json.loads(message.payload)
-        if found == expected or time.monotonic() > end:
-            assert found == expected
+        result = json.loads(message.payload)
+        if result == expected or time.monotonic() > end:
+            assert result == expected
             return
 
 
@@ -77,11 +77,11 @@ def test_results_are_retained_and_a_restart_goes_on(port: int, tmp_path: Path) -
     state = tmp_path / "state"
 
     def coordinator(**options: object) -> Coordinator:
-        found = Coordinator(
+        result = Coordinator(
             Server(PREFER, **{"share": 0.5, **options}), Broker(port=port), "restart", 0.0, PATIENCE, state=state
         )
-        found.start()
-        return found
+        result.start()
+        return result
 
     first = coordinator()
     until(first, lambda: len(first.server.devices) == 2)

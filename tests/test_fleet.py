@@ -13,20 +13,20 @@ import pyarrow as pa
 import pytest
 
 import topwatch as tw
-from topwatch.algorithms.topk.grouped_engine import Fleet, Reported
-from topwatch.algorithms.topk.grouped_ids import FleetIds
+from topwatch.algorithms.topk.grouped_engine import GroupedEngine, Reported
+from topwatch.algorithms.topk.grouped_ids import GroupedIds
 
 COLUMNS = ["x0", "x1", "x2"]
 
 
 def queries(rng: np.random.Generator) -> list[tw.TopK]:
-    found = []
+    result = []
     for i in range(int(rng.integers(1, 5))):
         make = [tw.linear, tw.quadratic, tw.distance][rng.integers(0, 3)]
         score = make({column: float(rng.normal()) for column in COLUMNS})
         where = {"x0": (0.1, 0.9)} if rng.random() < 0.2 else {}
-        found.append(tw.TopK(k=int(rng.integers(1, 12)), score=score, name=f"q{i}", where=where))
-    return found
+        result.append(tw.TopK(k=int(rng.integers(1, 12)), score=score, name=f"q{i}", where=where))
+    return result
 
 
 def rows(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -48,28 +48,28 @@ def test_each_group_is_as_a_monitor_of_its_own(
     time = np.cumsum(rng.integers(0, 20, count)) * 10**9
     window = tw.last(f"{40 * size} s") if timed else tw.last(size)
 
-    def new() -> Fleet:
-        places = {column: place for place, column in enumerate(COLUMNS)}
-        return Fleet(asked, places, 0 if timed else size, 40 * size * 10**9 if timed else 0, every, away)
+    def new() -> GroupedEngine:
+        indices = {column: index for index, column in enumerate(COLUMNS)}
+        return GroupedEngine(asked, indices, 0 if timed else size, 40 * size * 10**9 if timed else 0, every, away)
 
-    fleet, monitors = new(), {}
+    engine, monitors = new(), {}
     pushed: list[Any] = []
     row_of: dict[int, int] = {}
     start = 0
     while start < count:
         stop = min(count, start + int(rng.integers(1, 300)))
-        tick = fleet.tick + 1
+        tick = engine.tick + 1
         columns = np.ascontiguousarray(values[:, start:stop])
         cuts = np.sort(rng.integers(0, stop - start + 1, int(rng.integers(0, 3))))
         pieces = [np.split(column, cuts) for column in columns]
-        place, found = fleet.push(
+        index, result = engine.push(
             group[start:stop],
             pieces if cuts.size else columns,
             time[start:stop] if timed else np.empty(0, np.int64),
             past=lambda: iter(pushed),
         )
         pushed.append((group[start:stop], pieces))
-        order = start + np.argsort(place)
+        order = start + np.argsort(index)
         assert order.tolist() == (start + np.argsort(group[start:stop], kind="stable")).tolist()
         first = np.flatnonzero(np.diff(group[order], prepend=-1))
         row_of |= {tick + i: int(row) for i, row in enumerate(order)}
@@ -84,18 +84,18 @@ def test_each_group_is_as_a_monitor_of_its_own(
             if timed:
                 batch["t"] = time[mine].astype("datetime64[ns]")
             wanted += [(one, *change) for change in monitors[one].push(batch)]
-        assert spelled(found, row_of) == wanted
+        assert spelled(result, row_of) == wanted
         if rng.random() < 0.5:
-            fleet.prepare()
-            fleet._check()
+            engine.prepare()
+            engine._check()
         if rng.random() < 0.3:
-            fleet.recall_all(lambda: iter(pushed))
-            fleet._check()
-            saved = {name: array.copy() for name, array in fleet.save().items()}
+            engine.recall_all(lambda: iter(pushed))
+            engine._check()
+            saved = {name: array.copy() for name, array in engine.save().items()}
             pushed.clear()
             if rng.random() < 0.7:
-                fleet = new()
-                fleet.load(saved)
+                engine = new()
+                engine.load(saved)
         start = stop
 
 
@@ -107,26 +107,26 @@ def test_long_blocks_and_any_number_of_columns(rng: np.random.Generator, size: i
         tw.TopK(k=k, score=tw.linear({name: float(rng.normal()) for name in names}), name=f"q{i}")
         for i, k in enumerate((1, 5, 12))
     ]
-    fleet = Fleet(asked, {name: place for place, name in enumerate(names)}, size, 0, 1)
+    engine = GroupedEngine(asked, {name: index for index, name in enumerate(names)}, size, 0, 1)
     monitors = [tw.Monitor(asked, tw.last(size), algorithm="brute") for _ in range(2)]
     row_of: dict[int, int] = {}
     for _ in range(3):
         values, group = rng.integers(0, 50, (columns, 1_400)).astype(float), rng.integers(0, 2, 1_400)
-        tick = fleet.tick + 1
-        place, found = fleet.push(group, values, np.empty(0, np.int64))
-        row_of |= {tick + int(to): row for row, to in enumerate(place)}
+        tick = engine.tick + 1
+        index, result = engine.push(group, values, np.empty(0, np.int64))
+        row_of |= {tick + int(to): row for row, to in enumerate(index)}
         wanted = []
         for one, monitor in enumerate(monitors):
             mine = np.flatnonzero(group == one)
             batch = {"id": mine, **{name: values[i, mine] for i, name in enumerate(names)}}
             wanted += [(one, *change[:3], change.score) for change in monitor.push(batch)]
-        assert [(*line[:4], line[5]) for line in spelled(found, row_of)] == wanted
-        fleet._check()
+        assert [(*line[:4], line[5]) for line in spelled(result, row_of)] == wanted
+        engine._check()
 
 
-def pushes(rng: np.random.Generator, groups: list[np.ndarray], size: int) -> tuple[Fleet, list[int], list[int]]:
+def pushes(rng: np.random.Generator, groups: list[np.ndarray], size: int) -> tuple[GroupedEngine, list[int], list[int]]:
     """Push rows of some groups; return the fleet, and after each push how many pages it has used and has read again."""
-    fleet = Fleet([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, size, 0, 1, away=True)
+    engine = GroupedEngine([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, size, 0, 1, away=True)
     pushed: list[Any] = []
     used, read = [], [0]
 
@@ -137,26 +137,26 @@ def pushes(rng: np.random.Generator, groups: list[np.ndarray], size: int) -> tup
 
     for group in groups:
         values = rng.random((1, group.size))
-        fleet.push(group, values, np.empty(0, np.int64), past=past)
+        engine.push(group, values, np.empty(0, np.int64), past=past)
         pushed.append((group, [[values[0]]]))
-        fleet._check()
-        used.append(int(fleet.pages.free[2]))
+        engine._check()
+        used.append(int(engine.pages.free[2]))
         read.append(0)
-    return fleet, used, read[:-1]
+    return engine, used, read[:-1]
 
 
 def test_rows_are_away_until_their_window_is_full(rng: np.random.Generator) -> None:
     even = np.repeat(np.arange(5), 10)
     # Group 0 is full in the fourth push, and all others are half full then.
     groups = [even, even, even, np.zeros(10, np.int64), np.ones(5, np.int64), np.full(5, 2), np.full(1, 2)]
-    fleet, used, read = pushes(rng, groups, 35)
+    engine, used, read = pushes(rng, groups, 35)
     assert used[:3] == [0, 0, 0]
     assert read == [0, 0, 0, 150, 0, 0, 0]
-    assert fleet.pages.away[:5].tolist() == [0, 0, 0, 0, 0]
-    assert fleet.live() == 35 + 35 + 35 + 30 + 30
-    fleet, used, read = pushes(rng, [even, np.zeros(30, np.int64), np.full(26, 1), np.full(20, 2)], 35)
+    assert engine.pages.away[:5].tolist() == [0, 0, 0, 0, 0]
+    assert engine.live() == 35 + 35 + 35 + 30 + 30
+    engine, used, read = pushes(rng, [even, np.zeros(30, np.int64), np.full(26, 1), np.full(20, 2)], 35)
     assert read == [0, 50, 80, 0]
-    assert fleet.pages.away[:5].tolist() == [0, 0, 1, 1, 1]
+    assert engine.pages.away[:5].tolist() == [0, 0, 1, 1, 1]
 
 
 def test_rows_are_kept_where_windows_fill_all_the_time(rng: np.random.Generator) -> None:
@@ -167,15 +167,15 @@ def test_rows_are_kept_where_windows_fill_all_the_time(rng: np.random.Generator)
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_ids_are_found_by_tick(rng: np.random.Generator, whole: bool) -> None:
-    ids, known, tick = FleetIds(), np.empty(0, np.int64), 1
+    ids, known, tick = GroupedIds(), np.empty(0, np.int64), 1
     for turn in range(12):
         count = int(rng.integers(1, 2_000))
-        place = rng.permutation(count)
+        index = rng.permutation(count)
         numbers = rng.integers(0, 1 << 60, count)
         column = pa.chunked_array(np.split(numbers, np.sort(rng.integers(0, count + 1, 2))))
-        ids.write_in_order(tick, column if whole else column.cast(pa.string()), place)
+        ids.write_in_order(tick, column if whole else column.cast(pa.string()), index)
         known = np.append(known, np.empty(count, np.int64))
-        known[known.size - count + place] = numbers
+        known[known.size - count + index] = numbers
         tick += count
         if turn == 5:
             gone = np.sort(rng.choice(np.arange(1, tick), 3 * known.size // 4, replace=False))
@@ -190,8 +190,8 @@ def test_ids_are_found_by_tick(rng: np.random.Generator, whole: bool) -> None:
         ids.prepare()
 
 
-def spelled(found: Reported, row_of: dict[int, int]) -> list[tuple[Any, ...]]:
-    lines = zip(*(part.tolist() for part in found), strict=True)
+def spelled(result: Reported, row_of: dict[int, int]) -> list[tuple[Any, ...]]:
+    lines = zip(*(part.tolist() for part in result), strict=True)
     return [
         (group, at, f"q{query}", ("leave", "enter")[op], row_of[tick], score)
         for group, at, query, op, tick, score in lines
@@ -205,30 +205,30 @@ def asks_ahead() -> bool:
 
 @pytest.mark.skipif(not asks_ahead(), reason="this system does not find memory ahead")
 def test_memory_for_the_next_push_is_there_before_it(rng: np.random.Generator) -> None:
-    fleet = Fleet([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, 10_000_000, 0, 1)
+    engine = GroupedEngine([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, 10_000_000, 0, 1)
     batch = np.repeat(np.arange(64), 4_096), rng.random((1, 64 * 4_096)), np.empty(0, np.int64)
-    fleet.push(*batch)
-    fleet.prepare()
-    fleet._wait()
+    engine.push(*batch)
+    engine.prepare()
+    engine._wait()
     before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
-    used = int(fleet.pages.free[2])
-    fleet.pages.values[used : 2 * used] = 0.0
+    used = int(engine.pages.free[2])
+    engine.pages.values[used : 2 * used] = 0.0
     faults = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
-    assert faults < fleet.pages.values[used : 2 * used].nbytes // mmap.PAGESIZE // 10
-    fleet.push(*batch)
-    fleet._check()
+    assert faults < engine.pages.values[used : 2 * used].nbytes // mmap.PAGESIZE // 10
+    engine.push(*batch)
+    engine._check()
 
 
 def test_windows_grow_and_pages_come_back(rng: np.random.Generator) -> None:
-    fleet = Fleet([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, 10_000, 0, 1)
+    engine = GroupedEngine([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, 10_000, 0, 1)
     total = 0
     for turn in range(6):
         count = 40 * 3**turn
         total += count
-        fleet.push(np.repeat([0, 5], count // 2), rng.random((1, count)), np.empty(0, np.int64))
-        assert fleet.live() == fleet.live_ticks().size == total, "no window is full yet"
-        fleet._check()
+        engine.push(np.repeat([0, 5], count // 2), rng.random((1, count)), np.empty(0, np.int64))
+        assert engine.live() == engine.live_ticks().size == total, "no window is full yet"
+        engine._check()
     for _ in range(20):
-        fleet.push(rng.choice([0, 5, 7], 3_000), rng.random((1, 3_000)), np.empty(0, np.int64))
-        fleet._check()
-    assert fleet.pages.free[2] * 32 < 1.2 * 30_000 + 3_000, "pages of rows that are gone are used again"
+        engine.push(rng.choice([0, 5, 7], 3_000), rng.random((1, 3_000)), np.empty(0, np.int64))
+        engine._check()
+    assert engine.pages.free[2] * 32 < 1.2 * 30_000 + 3_000, "pages of rows that are gone are used again"

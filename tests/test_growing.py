@@ -68,13 +68,13 @@ def test_random_sizes_keep_their_values(rng: np.random.Generator) -> None:
         if arrays and rng.random() < 0.4:
             del arrays[int(rng.integers(len(arrays)))]
         elif arrays and rng.random() < 0.6:
-            place = int(rng.integers(len(arrays)))
-            array, size, value = arrays[place]
+            index = int(rng.integers(len(arrays)))
+            array, size, value = arrays[index]
             more = size + int(rng.integers(1, 5_000))
             values = array.grow(more)
             assert np.all(values[:size] == value)
             values[:] = value
-            arrays[place] = (array, more, value)
+            arrays[index] = (array, more, value)
         else:
             size = int(rng.integers(1, 10_000))
             arrays.append((filled(size, number), size, number))

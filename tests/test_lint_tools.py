@@ -89,7 +89,7 @@ def check(tmp_path: Path) -> Callable[[str, str], list[str]]:
         ("# a fleet, the\n# place", ["1: fleet", "1: the place"]),  # a phrase over two lines
         ("x = 1  # the\ny = 2  # place", []),  # two comments
         ('"""A.\n\n    The\n    place of a Fleet."""', ["3: The place", "4: Fleet"]),
-        ('"""``fleet`` and `the place`, fleet\nof foot."""', []),
+        ('"""``engine`` and `the place`, fleet\nof foot."""', []),
         ('"""Example.\n\n    >>> fleet = 2 # the place\n    """', []),
         ('raise ValueError(f"{x}: no fleet at {y}")', ["1: fleet"]),
         ('key = "fleet"', []),  # a name in a string is no text
@@ -108,7 +108,9 @@ def test_words_of_modules_and_paths(check: Callable[[str, str], list[str]]) -> N
 
 
 def test_words_of_markdown(check: Callable[[str, str], list[str]]) -> None:
-    text = "# Fleets\n\n```python\nfleet\n```\n\nThe place of the\nfleet, [a](b/fleet.md), `fleet`\n\n~~~\nfleet\n~~~\n"
+    text = (
+        "# Fleets\n\n```python\nfleet\n```\n\nThe place of the\nfleet, [a](b/fleet.md), `engine`\n\n~~~\nfleet\n~~~\n"
+    )
     assert check("docs/state.md", text) == ["1: Fleets", "8: fleet"]
     changes = "# Changelog\n\nfleet\n\n## [Unreleased]\n\n- fleet\n\n## [0.1.0]\n\n- fleet\n"
     assert check("CHANGELOG.md", changes) == ["7: fleet"]

@@ -134,8 +134,8 @@ def test_a_snapshot_keeps_the_level(rng: np.random.Generator) -> None:
     s.until(1, 0.5)
     before = s.monitor.stats()
     s.monitor = tw.Monitor.restore(s.monitor.snapshot())
-    assert s.monitor._switch is not None
-    s.monitor._switch.clock = s.clock
+    assert s.monitor._shedder is not None
+    s.monitor._shedder.clock = s.clock
     kept = ("level", "switches", "lag_ms")
     assert [s.monitor.stats()[name] for name in kept] == [before[name] for name in kept]
     assert s.monitor.answer().note == "approximate: ahba"

@@ -83,10 +83,10 @@ def test_probabilities_given_all_sources_that_have_seen_an_object(rng: np.random
         shares = rng.uniform(0.2, 0.9, 3)
         common = rng.random(ids.size) < 0.4  # what makes sources dependent
         seen = (rng.random((3, ids.size)) < shares[:, None]) | common
-        source, place = np.nonzero(seen)
+        source, index = np.nonzero(seen)
         order = rng.permutation(source.size)
         rows = np.arange(1, order.size + 1)
-        arrivals = Arrivals(rows, ids[place[order]], source[order], np.zeros(order.size), np.ones(order.size, np.int64))
+        arrivals = Arrivals(rows, ids[index[order]], source[order], np.zeros(order.size), np.ones(order.size, np.int64))
         statistics = Appearances(3, 1024)
         statistics.add(arrivals)
         statistics._check()

@@ -26,10 +26,10 @@ def test_reported_records_are_frequent_as_theorem_5_1_has_it(rng: np.random.Gene
     for seed in range(12):
         answers = simulate(snapshots, PREFER, "sampling", share, window, epsilon, delta, seed).answers
         for tick in range(window - 1, 500):
-            found = np.array(sorted(answers[tick]), dtype=np.int64)
-            frequency = inside[tick + 1 - window : tick + 1, found].sum(axis=0)
+            result = np.array(sorted(answers[tick]), dtype=np.int64)
+            frequency = inside[tick + 1 - window : tick + 1, result].sum(axis=0)
             below += int((frequency <= (share - epsilon) * window).sum())
-            reported += found.size
+            reported += result.size
     assert reported > 1000
     assert below <= 2 * delta * reported
 

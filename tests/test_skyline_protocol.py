@@ -20,7 +20,7 @@ from topwatch.edge.protocol.methods import METHODS
 PREFER = {"a": "min", "b": "max", "c": "min"}
 
 
-class Fleet:
+class GroupedEngine:
     """A server and its clients, every message through its wire form."""
 
     def __init__(self, server: Server) -> None:
@@ -64,15 +64,15 @@ def test_clients_say_what_the_simulation_says(method: str, shape: str, rng: np.r
     snapshots[0] = np.nan_to_num(snapshots[0])  # all join at once, so that slots are record numbers
     options = {"share": 0.7, "window": 15, "epsilon": 0.99, "delta": 0.6, "seed": int(rng.integers(1000))}
     report = simulate(snapshots, PREFER, method, **options)
-    fleet = Fleet(Server(PREFER, method, **options))
+    engine = GroupedEngine(Server(PREFER, method, **options))
     for tick, snapshot in enumerate(snapshots):
-        fleet.tick(tick, {str(r): row for r, row in enumerate(snapshot)})
-        assert set(map(int, fleet.server.frequent)) == report.answers[tick]
-        assert fleet.up[tick] == report.per_timestamp["uplink"][tick]
-        assert fleet.down[tick] == report.per_timestamp["downlink"][tick]
-    assert fleet.bytes == report.bytes
-    assert not any(name.startswith("refused") for name in fleet.server.counters)
-    assert not any(client.refused for client in fleet.clients.values())
+        engine.tick(tick, {str(r): row for r, row in enumerate(snapshot)})
+        assert set(map(int, engine.server.frequent)) == report.answers[tick]
+        assert engine.up[tick] == report.per_timestamp["uplink"][tick]
+        assert engine.down[tick] == report.per_timestamp["downlink"][tick]
+    assert engine.bytes == report.bytes
+    assert not any(name.startswith("refused") for name in engine.server.counters)
+    assert not any(client.refused for client in engine.clients.values())
 
 
 @pytest.mark.parametrize("method", ["naive", "filter", "hybrid"])
@@ -80,9 +80,9 @@ def test_devices_join_and_leave(method: str, rng: np.random.Generator) -> None:
     snapshots = fleets.independent(rng, 60, 25, len(PREFER))
     there = np.cumsum(rng.random((60, 25)) < 0.15, axis=0) % 2 == 0
     server = Server(PREFER, method, window=10, epsilon=0.99, delta=0.9)
-    fleet = Fleet(server)
+    engine = GroupedEngine(server)
     for tick, snapshot in enumerate(snapshots):
-        fleet.tick(tick, {str(r): snapshot[r] for r in np.flatnonzero(there[tick])})
+        engine.tick(tick, {str(r): snapshot[r] for r in np.flatnonzero(there[tick])})
         snapshot[~there[tick]] = np.nan
         if server.skyline is not None:
             assert set(map(int, server.skyline)) == fleets.skyline(snapshot, list(PREFER.values()))
@@ -91,11 +91,11 @@ def test_devices_join_and_leave(method: str, rng: np.random.Generator) -> None:
 
 def test_a_restored_server_goes_on_counting(rng: np.random.Generator) -> None:
     snapshots = fleets.drifting(rng, 40, 20, len(PREFER))
-    whole, cut = (Fleet(Server(PREFER, window=12)) for _ in range(2))
+    whole, cut = (GroupedEngine(Server(PREFER, window=12)) for _ in range(2))
     for tick, snapshot in enumerate(snapshots):
         values = {str(r): row for r, row in enumerate(snapshot)}
         if tick == 23:
-            cut = Fleet(Server.restore(cut.server.snapshot()))
+            cut = GroupedEngine(Server.restore(cut.server.snapshot()))
         whole.tick(tick, values)
         cut.tick(tick, values)
         assert sorted(cut.server.skyline or []) == sorted(whole.server.skyline or [])
@@ -141,8 +141,8 @@ def test_any_bytes_are_a_message_or_refused(rng: np.random.Generator) -> None:
 
 def test_what_does_not_fit_is_refused_and_counted() -> None:
     server = Server(PREFER)
-    fleet = Fleet(server)
-    fleet.tick(0, {"a": np.array([1.0, 2.0, 3.0]), "b": np.array([2.0, 1.0, 4.0])})
+    engine = GroupedEngine(server)
+    engine.tick(0, {"a": np.array([1.0, 2.0, 3.0]), "b": np.array([2.0, 1.0, 4.0])})
     server.begin(1)
     assert server.receive(Update("a", 1, 0, (1.0, 2.5, 3.0)))
     before = server.snapshot(), server.devices
@@ -203,9 +203,9 @@ def test_a_silent_device_is_dropped() -> None:
     asked = {probe.id for probe in server.ask()}
     assert asked
     assert server.ask() == []
-    told = server.drop_silent()
-    assert {message.id for message in told} == asked
-    for message in told:
+    reported = server.drop_silent()
+    assert {message.id for message in reported} == asked
+    for message in reported:
         assert devices[message.id].receive(message) == []
         assert isinstance(devices[message.id].observe(2, (1.0, 1.0))[0], Join)
     while probes := server.ask():

@@ -34,7 +34,7 @@ def test_why_tells_the_share() -> None:
     for x in ([1.0, 2.0], [3.0, 2.0], [1.0, 2.0]):
         m.push({"id": ["a", "b"], "x": x, "y": [1.0, 1.0]})
     often, seldom = m.why("a", "often"), m.why("b", "often")
-    assert (often.answer, often.score, often.bar) == (True, 2 / 3, 0.5)
+    assert (often.answer, often.score, often.threshold) == (True, 2 / 3, 0.5)
     assert "was in the skyline in 0.6667 of the snapshots, of 4 at most; now no row dominates it." in str(often)
     assert (seldom.answer, seldom.score) == (False, None)
     assert "in less than 0.5 of the snapshots, of 4 at most; now 1 row dominates it, of the skyline 'a'." in str(seldom)
@@ -110,9 +110,9 @@ def test_what_sampling_reports_is_frequent_enough(rng: np.random.Generator) -> N
             m.push({"id": np.arange(records), "x": at[:, 0], "y": at[:, 1]})
             if now >= window - 1:
                 true = skylines[now - window + 1 : now + 1].mean(axis=0)
-                found = [entry.id for entry in m.answer()]
-                reported += len(found)
-                wrong += sum(true[id] <= share - epsilon for id in found)
+                result = [entry.id for entry in m.answer()]
+                reported += len(result)
+                wrong += sum(true[id] <= share - epsilon for id in result)
     assert reported > 0
     assert wrong <= 2 * delta * reported
 

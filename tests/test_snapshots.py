@@ -108,7 +108,7 @@ def at(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:
         ("reserve-rows", at("id_kind", value="float64"), "ids"),
         ("reserve-rows", at("now", value=-1.0), "times"),
         ("reserve-rows", at("now", value=None), "now"),
-        ("reserve-time", at("feed", "judged", value=3), "judged"),
+        ("reserve-time", at("feed", "evaluated", value=3), "evaluated"),
         ("reserve-rows", at("algorithm", value="nothing"), "algorithm"),
         ("reserve-rows", at("algorithm", value=["sma"]), "algorithm"),
         ("reserve-rows", at("more", value=1), "no such field"),
@@ -134,9 +134,9 @@ def swapped(array: np.ndarray, one: int, other: int) -> np.ndarray:
     return array
 
 
-def written(array: np.ndarray, place: Any, value: Any) -> np.ndarray:
+def written(array: np.ndarray, index: Any, value: Any) -> np.ndarray:
     array = array.copy()
-    array[place] = value
+    array[index] = value
     return array
 
 
@@ -214,9 +214,9 @@ def test_a_header_longer_than_the_snapshot() -> None:
 
 def test_every_byte_is_under_the_checksum(rng: np.random.Generator) -> None:
     blob = made("reserve-rows").snapshot()
-    for place in rng.permutation(len(blob))[:300]:
+    for index in rng.permutation(len(blob))[:300]:
         damaged = bytearray(blob)
-        damaged[place] ^= 1 << int(rng.integers(8))
+        damaged[index] ^= 1 << int(rng.integers(8))
         with pytest.raises(tw.DataError, match="snapshot"):
             tw.Monitor.restore(bytes(damaged))
 

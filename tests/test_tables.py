@@ -72,11 +72,11 @@ def test_most_dominating(rng: np.random.Generator, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(top_dominating, "CELLS", int(rng.choice([4, 300, 1 << 17])))
         best = best_dominating(Held(values), k) if rng.random() < 0.8 else best_in_memory(values, k)
         scores = dominated(named(values), least(values)).astype(int)
-        bar = np.sort(scores)[::-1][min(k, scores.size) - 1]
-        assert best.others == (bar == 0 or scores.size < k)
-        found = Tuples(best.values).find(values) if best.scores.size else np.full(scores.size, -1)
-        assert np.array_equal(found >= 0, scores >= max(1, bar) if scores.size >= k else scores >= 1)
-        assert np.array_equal(best.scores[found[found >= 0]], scores[found >= 0])
+        threshold = np.sort(scores)[::-1][min(k, scores.size) - 1]
+        assert best.others == (threshold == 0 or scores.size < k)
+        result = Tuples(best.values).find(values) if best.scores.size else np.full(scores.size, -1)
+        assert np.array_equal(result >= 0, scores >= max(1, threshold) if scores.size >= k else scores >= 1)
+        assert np.array_equal(best.scores[result[result >= 0]], scores[result >= 0])
 
 
 def test_very_many_columns(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:

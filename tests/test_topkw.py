@@ -158,12 +158,12 @@ def test_errors_of_pa(data: str, k: int, rng: np.random.Generator) -> None:
             x, y = held[:, rng.choice(held.shape[1], count, replace=False)]
         picked = rng.integers(0, count, queries)
         listed = [tw.Nearest(k=k, point={"x": x[i], "y": y[i]}, name=f"q{i}-{j}") for j, i in enumerate(picked)]
-        found = []
+        result = []
         for name, options in (("pa", {"sigma": sigma}), ("reserve", {})):
             one = tw.Monitor(listed, window=tw.last(n), algorithm=name, id=None, emit="first", **options)
-            found.append({(c.query, c.id) for c in one.push({"x": x, "y": y})})
-        missed += len(found[1] - found[0])
-        false += len(found[0] - found[1])
+            result.append({(c.query, c.id) for c in one.push({"x": x, "y": y})})
+        missed += len(result[1] - result[0])
+        false += len(result[0] - result[1])
     bound = sigma * (n + rows_after) / n * queries * runs
     assert missed < bound
     assert false < 1.5 * bound
@@ -193,7 +193,7 @@ def test_pa_steps_aside_while_the_stream_drifts(rng: np.random.Generator) -> Non
     stream = {name: away + rng.normal(0, 0.1, away.size) for name in ("x", "y")}
     points = [(0.0, 0.0), (0.1, -0.1), (1.5, 1.4), (3.0, 3.0)]
     listed = [tw.Nearest(k=5, point={"x": x, "y": y}, name=f"q{i}") for i, (x, y) in enumerate(points)]
-    found = []
+    result = []
     for name, options in (("pa", {}), ("pa", {"max_error": 1e-3}), ("reserve", {})):
         one = tw.Monitor(listed, window=tw.last(n), algorithm=name, id=None, emit="first", **options)
         seen = set()
@@ -202,11 +202,11 @@ def test_pa_steps_aside_while_the_stream_drifts(rng: np.random.Generator) -> Non
             seen |= {(c.query, c.id) for c in one.push(part)}
             if start == calm + 4000:
                 one = tw.Monitor.restore(one.snapshot())
-        found.append((seen, one.stats()["switches"]))
-    exact = found[2][0]
-    assert [switches for _, switches in found] == [0, 3, 0]
-    assert len(exact - found[0][0]) > 100
-    assert len(exact - found[1][0]) <= 1
+        result.append((seen, one.stats()["switches"]))
+    exact = result[2][0]
+    assert [switches for _, switches in result] == [0, 3, 0]
+    assert len(exact - result[0][0]) > 100
+    assert len(exact - result[1][0]) <= 1
 
 
 def test_auto_stays_exact_where_errors_are_allowed() -> None:
@@ -277,15 +277,15 @@ def test_the_switch_keeps_the_error_on_luce(rng: np.random.Generator) -> None:
     x, y = real.rows(str(FOLDER), count, 2, None)
     picked = rng.integers(0, count, queries)
     listed = [tw.Nearest(k=k, point={"x": x[i], "y": y[i]}, name=f"q{j}") for j, i in enumerate(picked)]
-    found = []
+    result = []
     for name, options in (("pa", {"sigma": sigma}), ("pa", {"max_error": sigma}), ("reserve", {})):
         one = tw.Monitor(listed, window=tw.last(n), algorithm=name, id=None, emit="first", **options)
         seen = set()
         for start in range(0, count, 1000):
             part = {"x": x[start : start + 1000], "y": y[start : start + 1000]}
             seen |= {(c.query, c.id) for c in one.push(part)}
-        found.append(seen)
-    alone, switching, exact = found
+        result.append(seen)
+    alone, switching, exact = result
     bound = sigma * count / n * queries
     assert len(exact - alone) > bound
     assert len(exact - switching) < bound

@@ -41,13 +41,13 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     if name in _HOME_OF:
-        found = getattr(importlib.import_module(f"topwatch.{_HOME_OF[name]}"), name)
+        result = getattr(importlib.import_module(f"topwatch.{_HOME_OF[name]}"), name)
     elif name in _MODULES:
-        found = importlib.import_module(_MODULES[name])
+        result = importlib.import_module(_MODULES[name])
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = result
+    return result
 
 
 def __dir__() -> list[str]:

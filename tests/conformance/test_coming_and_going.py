@@ -28,9 +28,9 @@ def of_family(family: str, latest: bool) -> list[Query]:
     if family == "dominating":
         return [Query(f"q{k}", "dominating", carrier(prefer), k=k, prefer=prefer) for k in (1, 4)]
     if family == "skyline":
-        found = [Query("front", "skyline", carrier(prefer), prefer=prefer)]
+        result = [Query("front", "skyline", carrier(prefer), prefer=prefer)]
         often = Query("often", "frequent", carrier(prefer), prefer=prefer, share=0.5, snapshots=5)
-        return [*found, often] if latest else found
+        return [*result, often] if latest else result
     if family == "incomplete":
         sure = Incomplete(SOURCES, bounds=((0.0, 1.0),) * 3)
         learnt = Incomplete(SOURCES, combine="mean", occurrences="sum", learn=True)

@@ -11,7 +11,7 @@ from sizes import Scale
 
 import topwatch as tw
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import Lockstep, as_changes, expect_equal, served
+from topwatch.testing.lockstep import Lockstep, as_changes, expect_equal, servable
 from topwatch.testing.oracle import Change, Seconds, Window
 
 WINDOWS = [Window("count", 20), Window("time", 5), Window("latest")]
@@ -37,7 +37,7 @@ def cuts(rng: np.random.Generator, rows: int) -> dict[str, Iterator[int] | list[
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_cut(algorithm: str, window: Window, every: int | Seconds, rng: np.random.Generator, scale: Scale) -> None:
     stream = streams.make("ties", rng, max(100, scale.rows // 10), pool=30, bursts=bool(rng.integers(2)))
-    queries = served(algorithm, mixtures.mixture(rng, stream, scale.queries // 2, 20, "ties"), window)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, scale.queries // 2, 20, "ties"), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     results: dict[str, list[Change]] = {}
@@ -56,7 +56,7 @@ def test_restart_in_mid_stream(
 ) -> None:
     """Also in the middle of a cycle, before the first row, twice in a row, and with queries added and removed."""
     stream = streams.make("duplicates", rng, max(100, scale.rows // 10), pool=30)
-    queries = served(algorithm, mixtures.mixture(rng, stream, scale.queries, 20, "duplicates"), window)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, scale.queries, 20, "duplicates"), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     both = Lockstep(queries[:-2], window, every, algorithm)
@@ -89,7 +89,7 @@ def test_restart_keeps_ids_of_any_type(window: Window, kind: str, rng: np.random
 def test_a_snapshot_is_a_copy(algorithm: str, window: Window, rng: np.random.Generator) -> None:
     """The monitor goes on; two monitors restored from one blob go their own ways, and all three agree."""
     stream = streams.make("ties", rng, 150, pool=30)
-    queries = served(algorithm, mixtures.mixture(rng, stream, 6, 20, "ties"), window)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, 6, 20, "ties"), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     both = Lockstep(queries, window, 7, algorithm)

@@ -45,7 +45,7 @@ def test_equal_scores_in_slots_that_are_in_no_order_of_time(seed: int) -> None:
 def test_a_mark_parts_keys_or_is_not_there(rng: np.random.Generator) -> None:
     """As Python reads it: the compiled one is for other kernels only."""
     mark_of = getattr(best_of_unsorted.mark_of, "py_func", best_of_unsorted.mark_of)
-    found = 0
+    result = 0
     for _ in range(60):
         keys = rng.normal(size=rng.integers(2, 200)).round(int(rng.choice([0, 1, 9])))
         least, most = np.sort(rng.integers(1, keys.size, 2))
@@ -53,8 +53,8 @@ def test_a_mark_parts_keys_or_is_not_there(rng: np.random.Generator) -> None:
         there = any(least <= (keys >= key).sum() <= most for key in keys)
         assert np.isnan(mark) != there
         if there:
-            found += 1
+            result += 1
             assert least <= (keys >= mark).sum() <= most
-    assert found > 20
+    assert result > 20
     with np.errstate(invalid="ignore"):
         assert np.isnan(mark_of(np.array([np.inf, 1.0, -np.inf]), 1, 1))

@@ -23,8 +23,8 @@ WAYS = ("max", "min")
 @pytest.fixture(scope="module")
 def connections() -> dict[str, np.ndarray]:
     table = pq.read_table(real("kddcup99"), columns=list(COLUMNS))
-    found = {name: table.column(name).to_numpy().astype(np.float64) for name in COLUMNS}
-    return {**found, "bytes": found["src_bytes"] + found["dst_bytes"]}
+    result = {name: table.column(name).to_numpy().astype(np.float64) for name in COLUMNS}
+    return {**result, "bytes": result["src_bytes"] + result["dst_bytes"]}
 
 
 def stretches(connections: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:

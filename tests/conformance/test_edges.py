@@ -7,7 +7,7 @@ import pytest
 from served_algorithms import ALGORITHMS
 
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import Lockstep, served, serves
+from topwatch.testing.lockstep import Lockstep, servable, serves
 from topwatch.testing.oracle import Query, Seconds, Window
 from topwatch.testing.oracle_scores import Score
 
@@ -32,7 +32,7 @@ def some(k: int, above: float = 0.5) -> list[Query]:
 
 
 def lockstep(algorithm: str, window: Window, every: int | Seconds = 1, k: int = 3, above: float = 0.5) -> Lockstep:
-    queries = served(algorithm, some(k, above), window)
+    queries = servable(algorithm, some(k, above), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve {window.kind} windows")
     return Lockstep(queries, window, every, algorithm)

@@ -9,7 +9,7 @@ from sizes import Scale
 
 import topwatch as tw
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import Lockstep, served
+from topwatch.testing.lockstep import Lockstep, servable
 from topwatch.testing.oracle import Window
 
 
@@ -19,7 +19,7 @@ def test_each_row_once(algorithm: str, rng: np.random.Generator, scale: Scale) -
     size = scale.window // 2
     window = [Window("count", size), Window("time", max(1, size // streams.ROWS_PER_SECOND))][rng.integers(2)]
     stream = streams.make(shape, rng, 4 * size)
-    queries = served(algorithm, mixtures.mixture(rng, stream, 6, size, shape), window)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, 6, size, shape), window)
     both = Lockstep(queries, window, int(rng.choice([1, 3])), algorithm, emit="first")
     for number, batch in enumerate(streams.pieces(stream, streams.random_sizes(rng, size))):
         both.push(batch)

@@ -9,7 +9,7 @@ import pytest
 from sizes import Scale
 
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import Lockstep, served
+from topwatch.testing.lockstep import Lockstep, servable
 from topwatch.testing.oracle import Window
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -39,7 +39,7 @@ def test_crowd(variant: str, shape: str, rng: np.random.Generator, scale: Scale)
     stream = streams.make(shape, rng, 4 * size, pool=size)
     queries = mixtures.crowd(rng, stream, 30, 2)
     kinds = [Window("count", size), Window("time", size // streams.ROWS_PER_SECOND), Window("latest")]
-    window = next(kinds[i] for i in rng.permutation(3) if served(algorithm, queries, kinds[i]))
+    window = next(kinds[i] for i in rng.permutation(3) if servable(algorithm, queries, kinds[i]))
     both = Lockstep(queries[:26], window, int(rng.choice([1, 5])), algorithm, **options)
     for number, batch in enumerate(streams.pieces(stream, streams.random_sizes(rng, size))):
         both.push(batch)

@@ -13,7 +13,7 @@ from served_algorithms import ALGORITHMS
 
 import topwatch as tw
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import Lockstep, plain, served
+from topwatch.testing.lockstep import Lockstep, plain, servable
 from topwatch.testing.oracle import Change, Window
 from topwatch.testing.oracle_scores import Score
 
@@ -104,7 +104,7 @@ def test_inputs_are_not_modified(algorithm: str, carrier: str, rng: np.random.Ge
     stream = streams.make("infinities", rng, 120)
     before = {name: values.copy() for name, values in stream.items()}
     window = Window("count", 20)
-    both = Lockstep(served(algorithm, mixtures.mixture(rng, stream, 6, 20), window), window, 3, algorithm)
+    both = Lockstep(servable(algorithm, mixtures.mixture(rng, stream, 6, 20), window), window, 3, algorithm)
     for start in range(0, 120, 40):
         batch = streams.part(stream, start, start + 40)
         both.push(batch, CARRIERS[carrier])

@@ -11,7 +11,7 @@ from sizes import Scale
 
 import topwatch as tw
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import as_changes, as_query, as_window, expect_equal, served
+from topwatch.testing.lockstep import as_changes, as_query, as_window, expect_equal, servable
 from topwatch.testing.oracle import Oracle, Window
 
 LATENESS = 3.0  # seconds
@@ -40,7 +40,7 @@ def test_as_if_rows_had_come_in_order(algorithm: str, rng: np.random.Generator, 
     size = scale.window // 2
     window = [Window("count", size), Window("time", max(1, size // streams.ROWS_PER_SECOND))][rng.integers(2)]
     stream = shuffled(streams.make("ties", rng, 3 * size), rng, spread=2 * LATENESS)
-    queries = served(algorithm, mixtures.mixture(rng, stream, 4, size, "ties"), window)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, 4, size, "ties"), window)
     order, late = in_order(stream["time"], LATENESS)
     oracle = Oracle(queries, window, time="time")
     expected = oracle.push({name: values[order] for name, values in stream.items()})

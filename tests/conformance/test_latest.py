@@ -8,7 +8,7 @@ from served_algorithms import ALGORITHMS
 from sizes import Scale
 
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import Lockstep, served, serves
+from topwatch.testing.lockstep import Lockstep, servable, serves
 from topwatch.testing.oracle import Seconds, Window
 from topwatch.testing.oracle_scores import Score
 
@@ -29,7 +29,7 @@ def test_updates_and_deletions(
     algorithm: str, shape: str, every: int | Seconds, rng: np.random.Generator, scale: Scale
 ) -> None:
     stream = streams.make(shape, rng, max(100, scale.rows // 4), pool=40)
-    queries = served(algorithm, mixtures.mixture(rng, stream, scale.queries, 30, shape), LATEST)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, scale.queries, 30, shape), LATEST)
     both = Lockstep(queries, LATEST, every, algorithm)
     for batch in streams.pieces(stream, streams.random_sizes(rng, 40)):
         both.push(batch)

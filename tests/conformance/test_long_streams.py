@@ -7,7 +7,7 @@ import pytest
 from served_algorithms import ALGORITHMS
 
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import Lockstep, served
+from topwatch.testing.lockstep import Lockstep, servable
 from topwatch.testing.oracle import Window
 
 KINDS = {
@@ -26,7 +26,7 @@ def test_long_stream(algorithm: str, kind: str, rng: np.random.Generator) -> Non
     rows = 70_000 if algorithm not in ("tsl", "brute") else 20_000
     stream = streams.make(shape, rng, rows + 3000, pool=3000)
     queries = mixtures.crowd(rng, stream, 30, 5) + mixtures.mixture(rng, stream, 8, 60, shape)
-    queries = served(algorithm, queries, window)
+    queries = servable(algorithm, queries, window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve {kind} windows")
     both = Lockstep(queries, window, 4000, algorithm)
@@ -53,7 +53,7 @@ def test_a_query_per_row(algorithm: str, rng: np.random.Generator) -> None:
     """Many more queries than rows, added and removed in turn, so that places are used again."""
     stream = streams.make("uniform", rng, 60)
     window = Window("count", 20)
-    queries = served(algorithm, mixtures.mixture(rng, stream, 80, 20, "uniform"), window)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, 80, 20, "uniform"), window)
     both = Lockstep(queries[:1], window, 2, algorithm)
     for number, batch in enumerate(streams.pieces(stream, [1] * 60)):
         both.push(batch)

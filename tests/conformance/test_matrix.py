@@ -8,7 +8,7 @@ from served_algorithms import ALGORITHMS
 from sizes import Scale
 
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import Lockstep, served
+from topwatch.testing.lockstep import Lockstep, servable
 from topwatch.testing.oracle import Seconds, Window
 
 EVERY = [1, 7, 1000, Seconds(5)]
@@ -28,7 +28,7 @@ def test_pace(algorithm: str, kind: str, every: int | Seconds, rng: np.random.Ge
     size = scale.window if every != 1000 else int(rng.choice([scale.window, 1500]))
     window = window_of(kind, size)
     stream = streams.make(shape, rng, 2500 if every == 1000 else scale.rows, pool=size)
-    queries = served(algorithm, mixtures.mixture(rng, stream, scale.queries, size, shape), window)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, scale.queries, size, shape), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve {kind} windows")
     both = Lockstep(queries, window, every, algorithm)
@@ -43,8 +43,10 @@ def test_shape(algorithm: str, shape: str, rng: np.random.Generator, scale: Scal
     size = scale.window // 3
     stream = streams.make(shape, rng, scale.rows // 5, pool=size, bursts=bool(rng.integers(2)))
     mixed = mixtures.mixture(rng, stream, scale.queries, size, shape)
-    window = next(w for w in (window_of(kind, size) for kind in rng.permutation(KINDS)) if served(algorithm, mixed, w))
-    queries = served(algorithm, mixed, window)
+    window = next(
+        w for w in (window_of(kind, size) for kind in rng.permutation(KINDS)) if servable(algorithm, mixed, w)
+    )
+    queries = servable(algorithm, mixed, window)
     both = Lockstep(queries, window, int(rng.choice([1, 1, 4])), algorithm)
     for batch in streams.pieces(stream, streams.random_sizes(rng, 2 * size)):
         both.push(batch)

@@ -10,7 +10,7 @@ from served_algorithms import ALGORITHMS
 
 import topwatch as tw
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import Lockstep, as_query, as_window, served, serves
+from topwatch.testing.lockstep import Lockstep, as_query, as_window, servable, serves
 from topwatch.testing.oracle import Window
 
 WINDOWS = [Window("count", 20), Window("time", 5), Window("latest")]
@@ -60,7 +60,7 @@ def test_a_query_that_is_refused_later_changes_nothing(
     algorithm: str, window: Window, rng: np.random.Generator
 ) -> None:
     stream = streams.make("uniform", rng, 90, pool=25)
-    queries = served(algorithm, mixtures.mixture(rng, stream, 5, 20, "uniform"), window)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, 5, 20, "uniform"), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     both = Lockstep(queries, window, 1, algorithm)
@@ -77,7 +77,7 @@ def test_options_do_not_change_answers(
     window: Window, algorithm: str, options: dict[str, Any], rng: np.random.Generator
 ) -> None:
     stream = streams.make("anticorrelated", rng, 150, pool=30)
-    queries = served(algorithm, mixtures.mixture(rng, stream, 8, 20), window)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, 8, 20), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     both = Lockstep(queries, window, 2, algorithm, **options)

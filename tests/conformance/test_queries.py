@@ -10,7 +10,7 @@ from served_algorithms import ALGORITHMS
 from sizes import Scale
 
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import Lockstep, served, serves
+from topwatch.testing.lockstep import Lockstep, servable, serves
 from topwatch.testing.oracle import Query, Seconds, Window
 from topwatch.testing.oracle_scores import Score
 
@@ -28,7 +28,7 @@ def test_each_score_alone(algorithm: str, window: Window, name: str, rng: np.ran
     """Top-k or nearest, threshold, and both within a range, one monitor each."""
     score = mixtures.SCORES[name]
     stream = streams.make("uniform", rng, 120, pool=30)
-    level = mixtures.bar(score, stream, 0.1)
+    level = mixtures.threshold(score, stream, 0.1)
     inside = mixtures.ranges(rng, stream)
     queries = [mixtures.query("top", score, 4), mixtures.query("above", score, above=level)]
     queries += [replace(query, name=f"{query.name} inside", where=inside) for query in queries]
@@ -44,7 +44,7 @@ def test_each_score_alone(algorithm: str, window: Window, name: str, rng: np.ran
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_many_queries_share_a_monitor(algorithm: str, window: Window, rng: np.random.Generator, scale: Scale) -> None:
     stream = streams.make("anticorrelated", rng, scale.rows // 4, pool=40)
-    queries = served(algorithm, mixtures.mixture(rng, stream, 8 * scale.queries, 25), window)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, 8 * scale.queries, 25), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     both = Lockstep(queries, window, 3, algorithm)
@@ -59,7 +59,7 @@ def test_queries_come_and_go(
     algorithm: str, window: Window, every: int | Seconds, rng: np.random.Generator, scale: Scale
 ) -> None:
     stream = streams.make("ties", rng, max(100, scale.rows // 8), pool=30)
-    queries = served(algorithm, mixtures.mixture(rng, stream, 2 * scale.queries, 25, "ties"), window)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, 2 * scale.queries, 25, "ties"), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     both, waiting = Lockstep(queries[:2], window, every, algorithm), queries[2:]

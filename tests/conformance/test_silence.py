@@ -77,12 +77,14 @@ def test_changes_do_not_depend_on_how_time_passes(
     """Equal to the oracle after each push and advance, and all together equal to those of a single push."""
     stream = sparse(rng, max(60, scale.rows // 8))
     both = Lockstep(queries_of(window), window, Seconds(60))
-    told: list[Any] = []
+    reported: list[Any] = []
     end = float(stream["time"][-1]) + 3600
-    way(stream, lambda rows: told.extend(both.push(rows)), lambda moment: told.extend(both.advance(moment)), rng)
-    told += both.advance(end)
+    way(
+        stream, lambda rows: reported.extend(both.push(rows)), lambda moment: reported.extend(both.advance(moment)), rng
+    )
+    reported += both.advance(end)
     other = Lockstep(queries_of(window), window, Seconds(60))
-    assert told == [*other.push(stream), *other.advance(end)]
+    assert reported == [*other.push(stream), *other.advance(end)]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -96,18 +98,18 @@ def test_nor_do_those_of_samples(way: Any, rng: np.random.Generator, scale: Scal
 
     stream = sparse(rng, max(60, scale.rows // 8))
     stands = [monitor()]
-    told: list[Any] = []
+    reported: list[Any] = []
 
     def advance(moment: float) -> None:
         if rng.random() < 0.05:
             stands[0] = tw.Monitor.restore(stands[0].snapshot())
-        told.extend(as_changes(stands[0].advance(moment)))
+        reported.extend(as_changes(stands[0].advance(moment)))
 
-    way(stream, lambda rows: told.extend(as_changes(stands[0].push(rows))), advance, rng)
+    way(stream, lambda rows: reported.extend(as_changes(stands[0].push(rows))), advance, rng)
     one, other = stands[0], monitor()
     end = float(stream["time"][-1]) + 7200
-    told += as_changes(one.advance(end))
-    assert told == [*as_changes(other.push(stream)), *as_changes(other.advance(end))] != []
+    reported += as_changes(one.advance(end))
+    assert reported == [*as_changes(other.push(stream)), *as_changes(other.advance(end))] != []
     assert one.answer() == other.answer()
 
 
@@ -158,7 +160,7 @@ def test_a_window_of_many_boundaries(stamped: bool, rng: np.random.Generator, sc
     both = Lockstep([TOP, FRONT, RIVALS], Window("time", 3600), Seconds(1))
     for batch in streams.pieces(stream, streams.random_sizes(rng, 30)):
         both.push(batch)
-    assert both.monitor.stats()["judgements"] < 30 * len(stream["id"]) + 1024 * 40
+    assert both.monitor.stats()["evaluations"] < 30 * len(stream["id"]) + 1024 * 40
     both.advance(stream["time"][-1] + (np.timedelta64(2, "h") if stamped else 7200.0))
     assert both.oracle.answer("top") == []
 
@@ -167,9 +169,9 @@ def test_a_year_judged_each_millisecond() -> None:
     """Thirty billion boundaries in a window find no room, and need none."""
     monitor = tw.Monitor(as_query(TOP), window=tw.last("365 days"), every="1 ms", time="time")
     monitor.push({"id": [1, 2], "time": np.array([0.0, 86_400.0]), "a": np.ones(2), "b": np.ones(2)})
-    told = [(c.op, c.id) for c in monitor.advance(400 * 86_400.0)]
-    assert told == [("enter", 2), ("leave", 1), ("leave", 2)]
-    assert monitor.stats()["judgements"] < 50
+    reported = [(c.op, c.id) for c in monitor.advance(400 * 86_400.0)]
+    assert reported == [("enter", 2), ("leave", 1), ("leave", 2)]
+    assert monitor.stats()["evaluations"] < 50
 
 
 def test_more_snapshots_than_are_planned_at_once(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:

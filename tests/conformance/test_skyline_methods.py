@@ -36,15 +36,15 @@ CHECKED = {"filter": CheckedFilter, "hybrid": CheckedHybrid}
 
 def run_checked(method: str, snapshots: np.ndarray, settings: Settings) -> tuple[Report, list[set[int] | None]]:
     """Simulate; compare every skyline that is looked at with the oracle's."""
-    found: list[set[int] | None] = []
+    result: list[set[int] | None] = []
 
     def watch(tick: int, records: Records, outcome: Outcome) -> None:
-        found.append(None if outcome.skyline is None else set(outcome.skyline.tolist()))
-        if found[-1] is not None:
-            assert found[-1] == fleets.skyline(snapshots[tick]), (tick, method)
+        result.append(None if outcome.skyline is None else set(outcome.skyline.tolist()))
+        if result[-1] is not None:
+            assert result[-1] == fleets.skyline(snapshots[tick]), (tick, method)
 
     records = CHECKED.get(method, methods.METHODS[method])(settings)
-    return run(iter(snapshots), snapshots.shape[1], records, method in ("naive", "filter"), watch), found
+    return run(iter(snapshots), snapshots.shape[1], records, method in ("naive", "filter"), watch), result
 
 
 @pytest.mark.parametrize("shape", list(fleets.SHAPES))
@@ -55,9 +55,9 @@ def test_skylines_and_answers_are_the_oracles(method: str, shape: str, rng: np.r
         # Error and confidence so weak that only a part of the timestamps is sampled.
         settings = Settings(d, SHARE, WINDOW, 0.99, 0.8, int(rng.integers(1000)))
         assert 0.1 < settings.rate < 0.5
-        report, found = run_checked(method, snapshots, settings)
-        assert report.answers == fleets.frequent(found, SHARE, WINDOW)
-        looked = [tick for tick, skyline in enumerate(found) if skyline is not None]
+        report, result = run_checked(method, snapshots, settings)
+        assert report.answers == fleets.frequent(result, SHARE, WINDOW)
+        looked = [tick for tick, skyline in enumerate(result) if skyline is not None]
         exact = method in ("naive", "filter")
         assert looked == [tick for tick in range(TICKS) if exact or settings.is_sampled(tick)]
 

@@ -13,7 +13,7 @@ from sizes import Scale
 
 import topwatch as tw
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import Lockstep, as_changes, served
+from topwatch.testing.lockstep import Lockstep, as_changes, servable
 from topwatch.testing.oracle import Seconds, Window
 from topwatch.testing.oracle_scores import Score
 
@@ -36,7 +36,7 @@ def stamped(stream: dict[str, Any], unit: str, start: str = "2024-02-29T23:59:00
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_advance(algorithm: str, window: Window, every: int | Seconds, rng: np.random.Generator, scale: Scale) -> None:
     stream = streams.make("ties", rng, scale.rows // 4, pool=30, bursts=bool(rng.integers(2)))
-    queries = served(algorithm, mixtures.mixture(rng, stream, scale.queries // 2, 25, "ties"), window)
+    queries = servable(algorithm, mixtures.mixture(rng, stream, scale.queries // 2, 25, "ties"), window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve this")
     both = Lockstep(queries, window, every, algorithm, time="time")

@@ -28,10 +28,10 @@ def pick(rng: np.random.Generator, things: Any) -> Any:
 
 def load(plain: Plain) -> Query:
     """A query for the oracle from what JSON has of it."""
-    found = {**plain, "score": Score(**{key: _tuples(value) for key, value in plain["score"].items()})}
+    result = {**plain, "score": Score(**{key: _tuples(value) for key, value in plain["score"].items()})}
     if plain["parts"] is not None:
-        found["parts"] = Incomplete(**{key: _tuples(value) for key, value in plain["parts"].items()})
-    return Query(**{key: _tuples(value) for key, value in found.items()})
+        result["parts"] = Incomplete(**{key: _tuples(value) for key, value in plain["parts"].items()})
+    return Query(**{key: _tuples(value) for key, value in result.items()})
 
 
 def _tuples(value: Any) -> Any:

@@ -18,9 +18,9 @@ START = np.datetime64("2026-01-01T00:00:00", "ns")
 
 
 def _nested(n: int) -> Any:
-    found = np.empty(n, dtype=object)
-    found[:] = [[i] for i in range(n)]
-    return found
+    result = np.empty(n, dtype=object)
+    result[:] = [[i] for i in range(n)]
+    return result
 
 
 def _objects(*values: Any) -> Callable[[int], Any]:

@@ -104,7 +104,7 @@ def _batch(watched: tw.Monitor, part: int) -> dict[str, Any]:
         if isinstance(query, tw.IncompleteTopK):
             rows[query.source] = [query.sources[0]] * 4
             rows[query.value] = rng.random(4)
-    for name, values in ((watched._intake.id, np.arange(4)), (watched._intake.time, 10.0 * part + np.arange(4))):
+    for name, values in ((watched._ingest.id, np.arange(4)), (watched._ingest.time, 10.0 * part + np.arange(4))):
         if name is not None and name not in rows:
             rows[name] = values
     return rows

@@ -32,8 +32,8 @@ def make(rng: np.random.Generator) -> Case:
     signs = list(text)
     changed = rng.random() < 0.5
     for _ in range(int(rng.geometric(0.5)) if changed else 0):
-        place = int(rng.integers(0, len(signs) + 1))
-        signs[place : place + int(rng.integers(0, 3))] = [pick(rng, SIGNS)] if rng.random() < 0.7 else []
+        index = int(rng.integers(0, len(signs) + 1))
+        signs[index : index + int(rng.integers(0, 3))] = [pick(rng, SIGNS)] if rng.random() < 0.7 else []
     if rng.random() < 0.02:
         signs = list(pick(rng, LONG))
     columns = {name: [float(pick(rng, COMMON if rng.random() < 0.7 else ODD)) for _ in range(ROWS)] for name in NAMES}

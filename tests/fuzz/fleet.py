@@ -9,7 +9,7 @@ import numpy as np
 import topwatch as tw
 from fuzz.asked import COMMON, ODD, pick
 from fuzz.cases import Case, Target
-from topwatch.algorithms.topk.grouped_engine import Fleet
+from topwatch.algorithms.topk.grouped_engine import GroupedEngine
 
 COLUMNS = ("x0", "x1", "x2")
 MAKERS = {"linear": tw.linear, "quadratic": tw.quadratic, "distance": tw.distance, "product": tw.product}
@@ -60,18 +60,18 @@ def run(case: Case) -> None:
     timed, size, every = case["timed"], case["size"], case["every"]
     window = tw.last(f"{size} seconds") if timed else tw.last(size)
 
-    def new() -> Fleet:
-        places = {column: place for place, column in enumerate(COLUMNS)}
-        return Fleet(asked, places, 0 if timed else size, size * 10**9 if timed else 0, every, case["away"])
+    def new() -> GroupedEngine:
+        indices = {column: index for index, column in enumerate(COLUMNS)}
+        return GroupedEngine(asked, indices, 0 if timed else size, size * 10**9 if timed else 0, every, case["away"])
 
-    fleet, monitors, pushed, row_of, seen = new(), {}, [], {}, 0
+    engine, monitors, pushed, row_of, seen = new(), {}, [], {}, 0
     for rows, prepare, save, cuts in case["steps"]:
         group, time = np.array(rows["group"]), np.array(rows["time"], dtype=np.int64) * 10**9
         values = np.array([rows[name] for name in COLUMNS], dtype=float)
         cuts = [cut for cut in cuts if cut <= group.size]
         pieces = [np.split(column, cuts) for column in values]
-        tick, past = fleet.tick + 1, list(pushed)
-        place, found = fleet.push(
+        tick, past = engine.tick + 1, list(pushed)
+        index, result = engine.push(
             group,
             pieces if cuts else values,
             time if timed else np.empty(0, np.int64),
@@ -79,7 +79,7 @@ def run(case: Case) -> None:
         )
         pushed.append((group, pieces))
         order = np.argsort(group, kind="stable")
-        assert np.argsort(place).tolist() == order.tolist(), "rows are taken by group and as they came"
+        assert np.argsort(index).tolist() == order.tolist(), "rows are taken by group and as they came"
         row_of |= {tick + number: seen + int(row) for number, row in enumerate(order)}
         wanted: list[Any] = []
         for one in np.unique(group).tolist():
@@ -88,19 +88,19 @@ def run(case: Case) -> None:
             batch: dict[str, Any] = {"id": seen + mine, **{name: values[i, mine] for i, name in enumerate(COLUMNS)}}
             batch |= {"t": time[mine].astype("datetime64[ns]")} if timed else {}
             wanted += [(one, *change) for change in monitor.push(batch)]
-        lines = zip(*(part.tolist() for part in found), strict=True)
+        lines = zip(*(part.tolist() for part in result), strict=True)
         got = [(g, at, names[q], ("leave", "enter")[op], row_of[t], score) for g, at, q, op, t, score in lines]
         assert got == wanted, f"after {seen} rows:\n  got      {got[:5]}\n  expected {wanted[:5]}"
         seen += group.size
         if prepare:
-            fleet.prepare()
-        fleet._check()
+            engine.prepare()
+        engine._check()
         if save:
-            fleet.recall_all(lambda: iter(pushed))  # noqa: B023 - called at once
-            saved = {name: array.copy() for name, array in fleet.save().items()}
+            engine.recall_all(lambda: iter(pushed))  # noqa: B023 - called at once
+            saved = {name: array.copy() for name, array in engine.save().items()}
             pushed = []
-            fleet = new()
-            fleet.load(saved)
+            engine = new()
+            engine.load(saved)
 
 
 def _monitor(asked: list[tw.TopK], window: Any, every: int, timed: bool) -> tw.Monitor:

@@ -26,14 +26,14 @@ def make(rng: np.random.Generator) -> Case:
     odd = rng.random() < 0.4
     steps: list[Any] = []
     for _ in range(int(rng.integers(2, 25))):
-        told = {}
+        reported = {}
         for name in NAMES:
             if rng.random() < 0.8:
                 usual = [float(rng.integers(0, 4)) if rng.random() < 0.6 else rng.random() for _ in prefer]
-                told[name] = [float(pick(rng, VALUES)) for _ in prefer] if odd and rng.random() < 0.3 else usual
+                reported[name] = [float(pick(rng, VALUES)) for _ in prefer] if odd and rng.random() < 0.3 else usual
         steps.append(
             {
-                "told": told,
+                "told": reported,
                 "leave": pick(rng, NAMES) if rng.random() < 0.1 else None,
                 "noise": int(rng.integers(0, 2**31)),
             }
@@ -105,13 +105,13 @@ class Talk:
         sent = [data] if self.rng.random() < 0.9 else []
         if self.rng.random() < 0.3:
             sent.append(bytes_changed(self.rng, pick(self.rng, self.heard)))
-        found = []
+        result = []
         for one in sent:
             with contextlib.suppress(tw.DataError):
-                found.append(decode(one))
-        for one in found:
+                result.append(decode(one))
+        for one in result:
             assert repr(decode(one.encode())) == repr(one)
-        return found
+        return result
 
     def compare(self, tick: int) -> None:
         names = list(self.last)

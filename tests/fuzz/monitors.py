@@ -55,12 +55,12 @@ def time_of(case: Case, time: Any) -> Any:
 
 
 def rows_of(case: Case, rows: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {name: np.array(values, dtype=float) for name, values in rows.items() if name != "source"}
-    found["id"] = ids_of(case, rows["id"])
-    found["time"] = time_of(case, np.array(rows["time"], dtype=float))
+    result: dict[str, Any] = {name: np.array(values, dtype=float) for name, values in rows.items() if name != "source"}
+    result["id"] = ids_of(case, rows["id"])
+    result["time"] = time_of(case, np.array(rows["time"], dtype=float))
     if "source" in rows:
-        found["source"] = np.array(rows["source"], dtype=object)
-    return found
+        result["source"] = np.array(rows["source"], dtype=object)
+    return result
 
 
 def carrier_of(name: str) -> Callable[[Any], Any]:
@@ -132,29 +132,29 @@ def check_why(both: Lockstep, id: Any, name: str) -> None:
 
 def simpler(case: Case) -> Iterator[Case]:
     """Fewer queries, fewer rows, fewer settings."""
-    for place in range(len(case["queries"]) - 1, -1, -1):
+    for index in range(len(case["queries"]) - 1, -1, -1):
         if len(case["queries"]) > 1:
-            yield {**case, "queries": case["queries"][:place] + case["queries"][place + 1 :]}
+            yield {**case, "queries": case["queries"][:index] + case["queries"][index + 1 :]}
     for name in case["options"]:
         yield {**case, "options": {key: value for key, value in case["options"].items() if key != name}}
     for key, value in (("stamps", False), ("ids", "int64"), ("every", 1), ("algorithm", "auto")):
         if case[key] != value:
             yield {**case, key: value}
-    for place, step in enumerate(case["steps"]):
+    for index, step in enumerate(case["steps"]):
         if step[0] == "push":
-            yield from (_with(case, place, smaller) for smaller in _fewer_rows(step))
+            yield from (_with(case, index, smaller) for smaller in _fewer_rows(step))
     for where in (case["queries"], [step[1] for step in case["steps"] if step[0] == "add"]):
         for query in where:
             if query["where"]:
                 other = copy.deepcopy(case)
-                for found in (*other["queries"], *(step[1] for step in other["steps"] if step[0] == "add")):
-                    if found["name"] == query["name"]:
-                        found["where"] = []
+                for result in (*other["queries"], *(step[1] for step in other["steps"] if step[0] == "add")):
+                    if result["name"] == query["name"]:
+                        result["where"] = []
                 yield other
 
 
-def _with(case: Case, place: int, step: list[Any]) -> Case:
-    return {**case, "steps": [*case["steps"][:place], step, *case["steps"][place + 1 :]]}
+def _with(case: Case, index: int, step: list[Any]) -> Case:
+    return {**case, "steps": [*case["steps"][:index], step, *case["steps"][index + 1 :]]}
 
 
 def _fewer_rows(step: list[Any]) -> Iterator[list[Any]]:

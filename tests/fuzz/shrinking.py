@@ -15,15 +15,15 @@ def minimal(
 ) -> tuple[Case, Outcome]:
     """Return the smallest case that was found within the time, and how it fails."""
     end = time.monotonic() + seconds
-    found = True
-    while found:
-        found = False
+    result = True
+    while result:
+        result = False
         for smaller in _candidates(target, case):
             if time.monotonic() > end:
                 return case, outcome
             again = run(smaller)
             if again.kind == outcome.kind:
-                case, outcome, found = smaller, again, True
+                case, outcome, result = smaller, again, True
                 break
     return case, outcome
 

@@ -29,32 +29,32 @@ SIGNS = [*"{}[]:,-?&*!|>'\"%@`#\n \t~<=.0123456789eE_+/()\\", "\x00", "\x85", "\
 def changed(rng: np.random.Generator, lines: list[str], others: list[list[str]]) -> list[str]:
     """The lines with one change; ``others`` have lines to take from."""
     lines = list(lines)
-    place = int(rng.integers(0, len(lines))) if lines else 0
-    line = lines[place] if lines else ""
+    index = int(rng.integers(0, len(lines))) if lines else 0
+    line = lines[index] if lines else ""
     kind = int(rng.integers(0, 14))
     if kind == 0 and lines:
-        del lines[place]
+        del lines[index]
     elif kind == 1:
-        lines.insert(place, line)
+        lines.insert(index, line)
     elif kind == 2 and lines:
-        lines[place] = " " * int(rng.integers(0, 9)) + line.lstrip()
+        lines[index] = " " * int(rng.integers(0, 9)) + line.lstrip()
     elif kind == 3 and lines:
         cut = int(rng.integers(0, len(line) + 1))
-        lines[place] = line[:cut]
+        lines[index] = line[:cut]
     elif kind == 4:
         other = others[rng.integers(0, len(others))]
-        lines.insert(place, other[rng.integers(0, len(other))])
+        lines.insert(index, other[rng.integers(0, len(other))])
     elif kind == 5 and lines:
         other = int(rng.integers(0, len(lines)))
-        lines[place], lines[other] = lines[other], lines[place]
+        lines[index], lines[other] = lines[other], lines[index]
     elif kind in (6, 7) and line:
         cut = int(rng.integers(0, len(line)))
         sign = SIGNS[rng.integers(0, len(SIGNS))]
-        lines[place] = line[:cut] + sign + line[cut + int(rng.integers(0, 2)) :]
+        lines[index] = line[:cut] + sign + line[cut + int(rng.integers(0, 2)) :]
     elif kind == 8:
-        lines.insert(place, ODD[rng.integers(0, len(ODD))])
+        lines.insert(index, ODD[rng.integers(0, len(ODD))])
     elif line:
-        lines[place] = _value_replaced(rng, line)
+        lines[index] = _value_replaced(rng, line)
     return lines
 
 
@@ -71,21 +71,21 @@ def _value_replaced(rng: np.random.Generator, line: str) -> str:
 
 def bytes_changed(rng: np.random.Generator, data: bytes) -> bytes:
     """Bytes flipped, left out, doubled or cut off."""
-    found = bytearray(data)
+    result = bytearray(data)
     for _ in range(int(rng.integers(1, 4))):
         kind = int(rng.integers(0, 6))
-        place = int(rng.integers(0, len(found) + 1))
+        index = int(rng.integers(0, len(result) + 1))
         length = int(rng.integers(1, 9))
-        if kind == 0 and found:
-            found[min(place, len(found) - 1)] ^= 1 << int(rng.integers(0, 8))
-        elif kind == 1 and found:
-            found[min(place, len(found) - 1)] = int(rng.choice([0, 1, 127, 128, 255, int(rng.integers(0, 256))]))
+        if kind == 0 and result:
+            result[min(index, len(result) - 1)] ^= 1 << int(rng.integers(0, 8))
+        elif kind == 1 and result:
+            result[min(index, len(result) - 1)] = int(rng.choice([0, 1, 127, 128, 255, int(rng.integers(0, 256))]))
         elif kind == 2:
-            del found[place : place + length]
+            del result[index : index + length]
         elif kind == 3:
-            found[place:place] = found[place : place + length]
+            result[index:index] = result[index : index + length]
         elif kind == 4:
-            found[place:place] = rng.bytes(length)
+            result[index:index] = rng.bytes(length)
         else:
-            del found[place:]
-    return bytes(found)
+            del result[index:]
+    return bytes(result)

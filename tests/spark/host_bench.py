@@ -89,8 +89,8 @@ class Run:
         """Compare what was written with what a monitor answers; ``refusal`` matches an error that is a clear one."""
         error = self.error
         out = self.folder / "out"
-        found = sink_files.rows(out) if (out / "_spark_metadata").is_dir() else []
-        wrong = compare(self.stream, found, expected(self.stream, seed, self.batches), whole=error == "")
+        result = sink_files.rows(out) if (out / "_spark_metadata").is_dir() else []
+        wrong = compare(self.stream, result, expected(self.stream, seed, self.batches), whole=error == "")
         if wrong is not None:
             return Outcome(self.stream, WRONG, wrong + (f"; and {reason(error)}" if error else ""))
         if error is None:

@@ -106,27 +106,27 @@ def expected(name: str, seed: int, batches: int) -> tuple[Line, ...]:
     """Return the changes that monitors give, one for each group."""
     stream = STREAMS[name]
     table = pa.concat_tables([rows(seed, number) for number in range(batches * FILES)])
-    found: list[Line] = []
+    result: list[Line] = []
     groups = pc.unique(table.column("g")).to_pylist() if stream.by else [None]
     for group in groups:
         part = table
         if stream.by:
             part = table.filter(pc.is_null(table["g"]) if group is None else pc.equal(table["g"], group))
         monitor = tw.Monitor(list(stream.queries), **stream.settings)
-        found += [(*((group,) if stream.by else ()), *change) for change in monitor.push(part)]
-    return tuple(found)
+        result += [(*((group,) if stream.by else ()), *change) for change in monitor.push(part)]
+    return tuple(result)
 
 
-def compare(name: str, found: Sequence[Line], wanted: Sequence[Line], whole: bool) -> str | None:
+def compare(name: str, result: Sequence[Line], wanted: Sequence[Line], whole: bool) -> str | None:
     """Say what is wrong with changes, or None; with ``whole`` false they may end before the stream does."""
     grouped = STREAMS[name].by is not None
     if not whole:  # each group's changes are right as far as they go
         last: dict[Any, int] = {}
-        for line in found:
+        for line in result:
             group, at = (line[0], line[1]) if grouped else (None, line[0])
             last[group] = max(at, last.get(group, 0))
         wanted = [line for line in wanted if line[grouped] <= last.get(line[0] if grouped else None, 0)]
-    have, want = Counter(found), Counter(wanted)
+    have, want = Counter(result), Counter(wanted)
     if have == want:
         return None
     more, fewer = have - want, want - have

@@ -143,7 +143,7 @@ class Host:
         if self._space is None:
             return []
         number = f"pid:[{os.fstat(self._space).st_ino}]"
-        found = []
+        result = []
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # it ended while we looked
                 if os.readlink(entry / "ns/pid") != number:
@@ -151,8 +151,8 @@ class Host:
                 state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
                 if state not in "ZX":
                     command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    found.append(Process(int(entry.name), int(parent), command))
-        return found
+                    result.append(Process(int(entry.name), int(parent), command))
+        return result
 
     def executors(self) -> list[int]:
         """Return the Java processes that run tasks."""

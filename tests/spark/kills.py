@@ -135,23 +135,23 @@ class Killer:
 
 def complaints(stream: Stream, undisturbed: Sequence[Line] | None = None, kills: int = 0) -> list[str]:
     """Say what is wrong with what a stream's runs have left, of which so many were killed: nothing, as it should be."""
-    found = sink_files.rows(stream.out)
+    result = sink_files.rows(stream.out)
     wanted = stream.wanted()
     if "lateness" in stream.case.settings:  # the last rows still wait
-        last = max(line[0] for line in found)
+        last = max(line[0] for line in result)
         if last < len(stream.tables) * stream.case.rows - 2 * 60 * 10:
             return [f"rows after {last} are missing"]
         wanted = [line for line in wanted if line[0] <= last]
     return [
-        *_difference("monitors say", found, wanted),
-        *(_difference("the undisturbed run wrote", found, undisturbed) if undisturbed is not None else []),
+        *_difference("monitors say", result, wanted),
+        *(_difference("the undisturbed run wrote", result, undisturbed) if undisturbed is not None else []),
         *_segments(stream, kills),
         *_quarantine(stream),
     ]
 
 
-def _difference(what: str, found: Sequence[Line], wanted: Sequence[Line]) -> list[str]:
-    have, want = Counter(found), Counter(wanted)
+def _difference(what: str, result: Sequence[Line], wanted: Sequence[Line]) -> list[str]:
+    have, want = Counter(result), Counter(wanted)
     more, fewer = have - want, want - have
     said = []
     if more:
@@ -189,9 +189,9 @@ def _quarantine(stream: Stream) -> list[str]:
         for path in (stream.folder / "bad/refused").glob("*.parquet")
         for row in pq.read_table(path).to_pylist()
     ]
-    found = sorted(line["ts"] for line in lines)
+    result = sorted(line["ts"] for line in lines)
     wanted = stream.refused()
-    return [] if found == wanted else [f"{len(found)} rows are in the quarantine, {len(wanted)} belong there"]
+    return [] if result == wanted else [f"{len(result)} rows are in the quarantine, {len(wanted)} belong there"]
 
 
 def try_case(name: str, kills: int, seed: int, folder: Path) -> tuple[dict[str, Any], list[str]]:

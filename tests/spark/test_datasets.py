@@ -50,9 +50,9 @@ def got(folder: Path) -> dict[str, list[Any]]:
     files = sorted(folder.glob("*.parquet"))
     ages = [file.stat().st_mtime for file in files]
     assert ages == sorted(set(ages)), "times rise from file to file"
-    found: dict[str, list[Any]] = pa.concat_tables([pq.read_table(file) for file in files]).to_pydict()
-    assert found["position"] == list(range(len(found["position"])))
-    return found
+    result: dict[str, list[Any]] = pa.concat_tables([pq.read_table(file) for file in files]).to_pydict()
+    assert result["position"] == list(range(len(result["position"])))
+    return result
 
 
 def seconds(times: list[datetime]) -> list[float]:
@@ -142,12 +142,12 @@ def test_covtype(spark: SparkSession, tmp_path: Path) -> None:
     done = prepare(
         spark, "covtype", put(tmp_path / "from", "covtype", pa.table(COVTYPE)), tmp_path / "out", rows_per_file=4
     )
-    found = got(tmp_path / "out")
-    assert list(found) == ["position", *COVTYPE]
-    assert found["id"] == [0, 1, 2, 3, 4, 5]
+    result = got(tmp_path / "out")
+    assert list(result) == ["position", *COVTYPE]
+    assert result["id"] == [0, 1, 2, 3, 4, 5]
     for name in list(COVTYPE)[1:-1]:
-        assert found[name] == [0.0, 1.0, 0.25, 0.5, 0.75, 0.0]
-    assert found["cover"] == [5, 5, 2, 1, 7, 3]
+        assert result[name] == [0.0, 1.0, 0.25, 0.5, 0.75, 0.0]
+    assert result["cover"] == [5, 5, 2, 1, 7, 3]
     assert (done.rows_in, done.rows_out, done.files) == (6, 6, 2)
     assert done.ranges["h_dist_fire"] == [9.0, 13.0]
     assert json.loads((tmp_path / "out" / "_about.json").read_text()) == json.loads(done.to_json())
@@ -183,12 +183,12 @@ def test_luce(spark: SparkSession, tmp_path: Path) -> None:
         }
     )
     done = prepare(spark, "luce", put(tmp_path / "from", "luce", table, 300), tmp_path / "out", percent=50)
-    found = got(tmp_path / "out")
-    assert found["id"] == [*range(500, 999), *range(500), 1000], "by time, then id; the row without a time is out"
-    assert seconds(found["time"]) == [*range(499), *[500] * 500, 1000]
+    result = got(tmp_path / "out")
+    assert result["id"] == [*range(500, 999), *range(500), 1000], "by time, then id; the row without a time is out"
+    assert seconds(result["time"]) == [*range(499), *[500] * 500, 1000]
     middle = float(np.percentile([*range(999), 1000], 50))
-    assert found["primary_voltage"] == [min(float(n), middle) / middle for n in found["id"]]
-    assert found["secondary_voltage"] == [None if n == 0 else 0.0 for n in found["id"]]
+    assert result["primary_voltage"] == [min(float(n), middle) / middle for n in result["id"]]
+    assert result["secondary_voltage"] == [None if n == 0 else 0.0 for n in result["id"]]
     assert done.dropped == {"time is null": 1, "id is null": 0}
     assert done.nulls == {"primary_voltage": 0, "secondary_voltage": 1, "solar_current": 0, "global_current": 0}
     assert done.clipped["solar_current"] == {"above": middle, "values": 500}
@@ -213,14 +213,14 @@ def test_kddcup99(spark: SparkSession, tmp_path: Path, scale: str) -> None:
     )
     source = put(tmp_path / "from", "kddcup99", table)
     done = prepare(spark, "kddcup99", source, tmp_path / "out", **({} if scale == "log" else {"scale": scale}))
-    found = got(tmp_path / "out")
+    result = got(tmp_path / "out")
     for name in ("id", "protocol", "service", "label"):
-        assert found[name] == table.column(name).to_pylist()
+        assert result[name] == table.column(name).to_pylist()
     straight = [0.0, 0.0, 0.2, 0.0, 1.0]
     for name in counts:
-        assert found[name] == straight
+        assert result[name] == straight
     for name in heavy:
-        assert found[name] == pytest.approx([0, 0, 0.5, 0, 1] if scale == "log" else straight, abs=1e-15)
+        assert result[name] == pytest.approx([0, 0, 0.5, 0, 1] if scale == "log" else straight, abs=1e-15)
     assert done.notes == (["log(1 + x) before scaling: duration, src_bytes, dst_bytes"] if scale == "log" else [])
 
 
@@ -242,14 +242,14 @@ FLIGHTS = pa.table(
 
 def test_nycflights13(spark: SparkSession, tmp_path: Path) -> None:
     done = prepare(spark, "nycflights13", put(tmp_path / "from", "nycflights13", FLIGHTS), tmp_path / "out")
-    found = got(tmp_path / "out")
-    assert list(found) == ["position", "id", "time", "source", "value", "occurrence", "scaled"]
-    assert found["id"] == ["N2", "N1", "N1", "N1", "N1", "N1"]
-    assert found["source"] == ["EWR", "EWR", "EWR", "EWR", "JFK", "EWR"]
-    assert found["value"] == [5.0, -2.0, 8.0, 7.0, 1.0, 18.0]
-    assert found["occurrence"] == [1, 1, 2, 3, 1, 4]
-    assert found["scaled"] == [0.35, 0.0, 0.5, 0.45, 0.15, 1.0]
-    assert seconds(found["time"]) == [60, 60, 3540, 3600, 3660, 7200]
+    result = got(tmp_path / "out")
+    assert list(result) == ["position", "id", "time", "source", "value", "occurrence", "scaled"]
+    assert result["id"] == ["N2", "N1", "N1", "N1", "N1", "N1"]
+    assert result["source"] == ["EWR", "EWR", "EWR", "EWR", "JFK", "EWR"]
+    assert result["value"] == [5.0, -2.0, 8.0, 7.0, 1.0, 18.0]
+    assert result["occurrence"] == [1, 1, 2, 3, 1, 4]
+    assert result["scaled"] == [0.35, 0.0, 0.5, 0.45, 0.15, 1.0]
+    assert seconds(result["time"]) == [60, 60, 3540, 3600, 3660, 7200]
     assert done.dropped == {"tailnum is null": 1, "dep_delay is null": 1, "time is null": 0, "origin is null": 0}
     assert done.nulls == {}
 
@@ -258,8 +258,10 @@ def test_nycflights13(spark: SparkSession, tmp_path: Path) -> None:
 def test_nycflights13_in_chunks(spark: SparkSession, tmp_path: Path, combine: str, first: float) -> None:
     source = put(tmp_path / "from", "nycflights13", FLIGHTS)
     done = prepare(spark, "nycflights13", source, tmp_path / "out", every="1 hour", combine=combine)
-    found = got(tmp_path / "out")
-    rows = zip(seconds(found["time"]), *(found[name] for name in ("id", "source", "value", "occurrence")), strict=True)
+    result = got(tmp_path / "out")
+    rows = zip(
+        seconds(result["time"]), *(result[name] for name in ("id", "source", "value", "occurrence")), strict=True
+    )
     assert list(rows) == [
         (3600, "N1", "EWR", first, 1),
         (3600, "N2", "EWR", 5.0, 1),
@@ -283,20 +285,20 @@ REQUESTS = pa.table(
 
 def test_worldcup98_requests(spark: SparkSession, tmp_path: Path) -> None:
     done = prepare(spark, "worldcup98", put(tmp_path / "from", "worldcup98", REQUESTS), tmp_path / "out")
-    found = got(tmp_path / "out")
-    assert list(found) == ["position", "id", "time", "client", "class", "status", "size", "url"]
-    assert found["id"] == [0, 1, 2, 3, 4, 5]
-    assert found["class"] == ["pages", "images", "images", "programs", "others", "pages"]
-    assert found["size"] == [10.0, 0.0, None, 5.0, None, 8.0]
+    result = got(tmp_path / "out")
+    assert list(result) == ["position", "id", "time", "client", "class", "status", "size", "url"]
+    assert result["id"] == [0, 1, 2, 3, 4, 5]
+    assert result["class"] == ["pages", "images", "images", "programs", "others", "pages"]
+    assert result["size"] == [10.0, 0.0, None, 5.0, None, 8.0]
     assert done.nulls == {"status": 1, "size": 2}
 
 
 def test_worldcup98_snapshots(spark: SparkSession, tmp_path: Path) -> None:
     source = put(tmp_path / "from", "worldcup98", REQUESTS)
     done = prepare(spark, "worldcup98", source, tmp_path / "out", shape="snapshots", over="60 s")
-    found = got(tmp_path / "out")
-    assert list(found) == ["position", "id", "time", "snapshot", "images", "pages", "programs", "others"]
-    assert list(zip(seconds(found["time"]), *list(found.values())[3:], found["id"], strict=True)) == [
+    result = got(tmp_path / "out")
+    assert list(result) == ["position", "id", "time", "snapshot", "images", "pages", "programs", "others"]
+    assert list(zip(seconds(result["time"]), *list(result.values())[3:], result["id"], strict=True)) == [
         (30, 0, 1.0, 0.0, 0.0, 0.0, 3),
         (30, 0, 1.0, 1.0, 0.0, 0.0, 7),
         (60, 1, 1.0, 0.0, 0.0, 1.0, 3),
@@ -348,12 +350,12 @@ def test_a_prepared_set_can_be_watched(spark: SparkSession, tmp_path: Path, rng:
     watched = tw.spark.watch(
         frame, queries, tw.last("1 minute"), time="time", order="position", segments=str(tmp_path / "segments")
     )
-    place = {name: str(tmp_path / name) for name in ("path", "checkpointLocation")}
-    query = watched.writeStream.options(**place).trigger(availableNow=True).start()
+    index = {name: str(tmp_path / name) for name in ("path", "checkpointLocation")}
+    query = watched.writeStream.options(**index).trigger(availableNow=True).start()
     query.awaitTermination()
     assert len(query.recentProgress) == 6, "file by file"
-    found = [tuple(row) for row in spark.read.parquet(place["path"]).collect()]
-    assert sorted(found, key=str) == sorted(wanted, key=str)
+    result = [tuple(row) for row in spark.read.parquet(index["path"]).collect()]
+    assert sorted(result, key=str) == sorted(wanted, key=str)
 
 
 def test_the_settings_of_a_session_come_back(spark: SparkSession, tmp_path: Path) -> None:
@@ -369,14 +371,14 @@ def test_the_settings_of_a_session_come_back(spark: SparkSession, tmp_path: Path
 def test_a_slice_of_the_real_luce(spark: SparkSession, tmp_path: Path) -> None:
     table = pq.read_table(real("luce")).slice(300_000, 20_000)
     done = prepare(spark, "luce", put(tmp_path / "from", "luce", table, 5_000), tmp_path / "out")
-    found = got(tmp_path / "out")
-    assert found["id"] == table.column("id").to_pylist()
+    result = got(tmp_path / "out")
+    assert result["id"] == table.column("id").to_pylist()
     for name in ("primary_voltage", "solar_current"):
         values = table.column(name).to_numpy().astype(float)
         bound = np.percentile(values, 99.9)
         assert done.clipped[name]["above"] == pytest.approx(bound, rel=1e-12)
         wanted = (np.minimum(values, bound) - values.min()) / (bound - values.min())
-        np.testing.assert_allclose(found[name], wanted, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(result[name], wanted, rtol=0, atol=1e-12)
     assert (done.rows_in, done.rows_out, done.files) == (20_000, 20_000, 2)
 
 
@@ -426,8 +428,8 @@ def test_what_makes_no_sense_starts_nothing(
         Path(name).mkdir()
         Path(name, content).write_text("{}")
     done = run(*arguments.split())
-    told = str(done.exception) if isinstance(done.exception, tw.TopwatchError) else done.output
-    assert message in told
+    reported = str(done.exception) if isinstance(done.exception, tw.TopwatchError) else done.output
+    assert message in reported
     assert sorted(os.listdir()) == ["from", "made", "mine"]
     assert Path("mine/letter.txt").exists()
 

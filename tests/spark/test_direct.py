@@ -41,8 +41,8 @@ def test_a_cut_or_changed_file_is_refused(tmp_path):
     part = part._replace(segment=segment.close())
     path = tmp_path / part.segment
     whole = path.read_bytes()
-    for place in (segments.HEADER, segments.HEADER + 9_999, 8, 16):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    for index in (segments.HEADER, segments.HEADER + 9_999, 8, 16):
+        path.write_bytes(whole[:index] + bytes([whole[index] ^ 1]) + whole[index + 1 :])
         with pytest.raises(DataError, match="damaged"):
             folder.read(part)
     path.write_bytes(b"x" + whole[1:])
@@ -119,12 +119,12 @@ def test_memory_is_used_again_only_when_nobody_looks_at_it(tmp_path):
     second = folder.read(parts[1])
     assert first.address != second.address
     assert first.to_pybytes() == bytes_of(200_000)
-    place = first.slice(5)
+    index = first.slice(5)
     del first
     third = folder.read(parts[2])
-    assert place.to_pybytes() == bytes_of(200_000)[5:]
+    assert index.to_pybytes() == bytes_of(200_000)[5:]
     seen = {third.address, second.address}
-    del second, third, place
+    del second, third, index
     assert folder.read(parts[1]).address in seen or folder.read(parts[2]).address in seen
 
 

@@ -46,7 +46,7 @@ def run(frame: DataFrame, folder: Path) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, frame.sparkSession.table(name).collect()))
 
 
-def told(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
+def reported(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
     monitor = tw.Monitor(QUERY, tw.last("20 seconds"), time="ts")
     return sorted(tuple(change) for change in monitor.push(rows))
 
@@ -56,7 +56,7 @@ def test_a_stream_for_each_source(spark: SparkSession, rows: pd.DataFrame, tmp_p
     parts = {name: rows[rows.source == name].drop(columns="source") for name in SOURCES}
     frames = {name: stream(spark, tmp_path / name, part, len(rows) // 2) for name, part in parts.items()}
     out = tw.spark.watch(frames, QUERY, tw.last("20 seconds"), time="ts")
-    assert run(out, tmp_path) == told(rows)
+    assert run(out, tmp_path) == reported(rows)
 
 
 def chunked(rows: pd.DataFrame) -> pd.DataFrame:
@@ -70,13 +70,13 @@ def test_chunks(spark: SparkSession, rows: pd.DataFrame, tmp_path: Path) -> None
     table = spark.read.parquet(str(tmp_path / "in"))
     options: dict[str, Any] = {"time": "ts", "order": ["id", "source"]}
     static = tw.spark.watch(tw.spark.chunks(table, "5 seconds", "ts"), QUERY, tw.last("20 seconds"), **options)
-    expected = told(chunked(rows))
+    expected = reported(chunked(rows))
     assert sorted(map(tuple, static.collect())) == expected
     chunks = tw.spark.chunks(frame.withWatermark("ts", "1 second"), "5 seconds", "ts")
     assert chunks.columns == ["ts", "id", "source", "value"]
-    found = run(tw.spark.watch(chunks, QUERY, tw.last("20 seconds"), **options), tmp_path)
-    assert found == expected[: len(found)]
-    assert len(found) > len(expected) / 2
+    result = run(tw.spark.watch(chunks, QUERY, tw.last("20 seconds"), **options), tmp_path)
+    assert result == expected[: len(result)]
+    assert len(result) > len(expected) / 2
 
 
 def test_what_makes_no_sense(spark: SparkSession) -> None:

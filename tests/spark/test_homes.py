@@ -12,8 +12,8 @@ import pytest
 
 import topwatch as tw
 from topwatch.spark.state import backends
-from topwatch.spark.state.backends import UNCLAIMED, FolderHome, Home, StoreHome
-from topwatch.spark.state.manifest import Manifest, Turn
+from topwatch.spark.state.backends import UNCLAIMED, FolderBackend, StateBackend, StoreBackend
+from topwatch.spark.state.manifest import Manifest, MicroBatch
 from topwatch.spark.state.segments import Folder, Part
 
 RETAIN = 2
@@ -39,7 +39,7 @@ class MapState:
 class Version:
     """A bucket's state, from version to version."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: StateBackend) -> None:
         self.home, self.manifest = home, Manifest()
 
     def next(self, *parts: Part, rows: int = 10**9, attempt: bool = False) -> Manifest:
@@ -47,7 +47,7 @@ class Version:
         made = Manifest.from_bytes(self.manifest.to_bytes())
         known, gone = made.names(), made.before
         made.begin(True)
-        made.log.append(Turn(list(parts), None))
+        made.log.append(MicroBatch(list(parts), None))
         self.home.drop(made.trim(rows, 0))
         made.renew()
         released = self.home.release(made, RETAIN)
@@ -72,19 +72,19 @@ def kept(folder: Folder, end: str = ".seg") -> set[str]:
 
 
 @pytest.fixture(params=["folder", "store"])
-def home(request: pytest.FixtureRequest, folder: Folder) -> Home:
-    return FolderHome(folder, 5, every=1) if request.param == "folder" else StoreHome(MapState())
+def home(request: pytest.FixtureRequest, folder: Folder) -> StateBackend:
+    return FolderBackend(folder, 5, every=1) if request.param == "folder" else StoreBackend(MapState())
 
 
 @pytest.mark.parametrize("size", [0, 1, backends.PIECE, backends.PIECE + 1])
-def test_what_is_put_is_got(home: Home, size: int) -> None:
+def test_what_is_put_is_got(home: StateBackend, size: int) -> None:
     data = os.urandom(size)
     part = home.put(at(7), pa.py_buffer(data), 3)
     assert (part.size, part.rows) == (size, 3)
     assert home.get(part).to_pybytes() == data
 
 
-def test_what_is_not_what_the_state_says_is_an_error(home: Home) -> None:
+def test_what_is_not_what_the_state_says_is_an_error(home: StateBackend) -> None:
     part = home.put(at(7), ROWS)
     for wrong in (part._replace(check=part.check ^ 1), part._replace(size=part.size + 1)):
         with pytest.raises(tw.DataError, match=f"{part.segment}.*(damaged|missing)"):
@@ -93,13 +93,13 @@ def test_what_is_not_what_the_state_says_is_an_error(home: Home) -> None:
         home.get(part._replace(segment="nothing.seg"))
 
 
-def test_what_left_the_window_goes_once_no_version_with_it_can_come_back(home: Home) -> None:
+def test_what_left_the_window_goes_once_no_version_with_it_can_come_back(home: StateBackend) -> None:
     state = Version(home)
     parts = [home.put(at(number), pa.py_buffer(b"rows %d" % number), 1) for number in range(6)]
     for number, part in enumerate(parts):
         state.next(part, rows=1)
         assert home.get(part).to_pybytes() == b"rows %d" % number
-    retained = RETAIN + 1 if isinstance(home, FolderHome) else 0  # the store keeps its earlier versions itself
+    retained = RETAIN + 1 if isinstance(home, FolderBackend) else 0  # the store keeps its earlier versions itself
     for number, part in enumerate(parts[:-1]):
         if number >= len(parts) - 1 - retained:
             home.get(part)
@@ -109,8 +109,8 @@ def test_what_left_the_window_goes_once_no_version_with_it_can_come_back(home: H
 
 
 def test_the_last_bucket_that_needs_a_segment_removes_it(folder: Folder) -> None:
-    one, other = (Version(FolderHome(folder, bucket, every=1)) for bucket in (0, 1))
-    shared = FolderHome(folder, 9).put(at(0), ROWS, 1)
+    one, other = (Version(FolderBackend(folder, bucket, every=1)) for bucket in (0, 1))
+    shared = FolderBackend(folder, 9).put(at(0), ROWS, 1)
     one.next(shared)
     other.next(shared)
     for number in range(5):
@@ -124,7 +124,7 @@ def test_the_last_bucket_that_needs_a_segment_removes_it(folder: Folder) -> None
 
 def test_an_attempt_that_was_given_up_takes_nothing_from_the_one_that_counts(folder: Folder) -> None:
     """Spark may try a task again while the first attempt still runs, and either version may be the one it keeps."""
-    state = Version(FolderHome(folder, 5, every=1))
+    state = Version(FolderBackend(folder, 5, every=1))
     first = state.home.put(at(0), ROWS, 1)
     state.next(first)
     lost = state.home.put(at(1), pa.py_buffer(b"lost"), 1)
@@ -142,7 +142,7 @@ def test_an_attempt_that_was_given_up_takes_nothing_from_the_one_that_counts(fol
 
 def test_two_states_in_one_folder_leave_each_other_what_they_need(folder: Folder) -> None:
     """Two watched streams that are equal to the letter, or two queries."""
-    one, other = (Version(FolderHome(folder, 0, every=1)) for _ in range(2))
+    one, other = (Version(FolderBackend(folder, 0, every=1)) for _ in range(2))
     same = one.home.put(at(0), ROWS, 1)
     assert other.home.put(at(0), ROWS, 1) == same, "equal bytes of one micro-batch are one file"
     one.next(same)
@@ -154,7 +154,7 @@ def test_two_states_in_one_folder_leave_each_other_what_they_need(folder: Folder
 
 
 def test_what_nobody_has_named_goes_after_a_day(folder: Folder) -> None:
-    state = Version(FolderHome(folder, 5, every=1))
+    state = Version(FolderBackend(folder, 5, every=1))
     orphan, needed = (state.home.put(at(0), pa.py_buffer(data), 1) for data in (b"orphan", b"needed"))
     scratch = Path(folder.uri) / ".0000000000000-p00000.0011223344556677"
     scratch.write_bytes(b"of a writer that was killed")
@@ -169,7 +169,7 @@ def test_what_nobody_has_named_goes_after_a_day(folder: Folder) -> None:
 
 
 def test_a_metadata_file_that_cannot_be_read_stops_the_cleaning(folder: Folder) -> None:
-    state = Version(FolderHome(folder, 5, every=1))
+    state = Version(FolderBackend(folder, 5, every=1))
     (Path(folder.uri) / "needs-other.json").write_text('{"names": ["0000')
     first = state.home.put(at(0), ROWS, 1)
     state.next(first)
@@ -180,7 +180,7 @@ def test_a_metadata_file_that_cannot_be_read_stops_the_cleaning(folder: Folder) 
 
 def test_nothing_is_named_that_this_host_cannot_see(folder: Folder) -> None:
     """Rows may have come by the memory of the machine, from a folder that only another host has."""
-    state = Version(FolderHome(folder, 5))
+    state = Version(FolderBackend(folder, 5))
     part = Part("0000000000001-p00000-abc.seg", 0, 10, 1, 7)
     with pytest.raises(
         tw.DataError, match=rf"p00000-abc.seg is missing from .* as host {socket.gethostname()} sees it"

@@ -96,6 +96,6 @@ def test_bad_records_have_a_problem_and_all_have_their_place(spark: SparkSession
         "empty record",
         "unparsable JSON",
     ]
-    places = [tuple(row[name] for name in source.order) for row in rows]
-    assert len(set(places)) == len(rows) == 25
+    indices = [tuple(row[name] for name in source.order) for row in rows]
+    assert len(set(indices)) == len(rows) == 25
     assert len({row["_kafka_partition"] for row in rows}) == PARTITIONS

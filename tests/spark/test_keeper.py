@@ -13,8 +13,8 @@ import pytest
 import topwatch as tw
 from topwatch.spark.operator import stateful as keeping
 from topwatch.spark.operator.partition_writer import ROWS
-from topwatch.spark.operator.stateful import Keeper, Task
-from topwatch.spark.state.backends import FolderHome
+from topwatch.spark.operator.stateful import StatefulOperator, Task
+from topwatch.spark.state.backends import FolderBackend
 from topwatch.spark.state.manifest import Manifest
 from topwatch.spark.state.segments import Folder
 from topwatch.spark.stream_spec import Spec
@@ -54,7 +54,7 @@ def test_cold_and_warm_say_the_same(
     size, every = int(rng.integers(1, 300)), int(rng.choice([1, 7, 50]))
     spec = spec_of(tw.last(size) if number % 4 else tw.latest(), every)
     folder = Folder(str(tmp_path))
-    keeper = Keeper(spec, number, FolderHome(folder, number, every=1))
+    keeper = StatefulOperator(spec, number, FolderBackend(folder, number, every=1))
     monitor = tw.Monitor(list(spec.queries), spec.window, every=every, algorithm="brute")
     state, rows, most = None, 0, 0
     for batch in range(60):
@@ -68,8 +68,8 @@ def test_cold_and_warm_say_the_same(
         done = keeper.advance(Task(state, lines))
         done.publish()
         state = done.state
-        found = [tuple(row.values()) for row in done.found.to_pylist()]
-        assert found == [tuple(change) for change in monitor.push(table)]
+        result = [tuple(row.values()) for row in done.result.to_pylist()]
+        assert result == [tuple(change) for change in monitor.push(table)]
         manifest = Manifest.from_bytes(state)
         most = max(most, len(manifest.log))
         assert {path.name for path in tmp_path.glob("*.seg")} >= manifest.names()
@@ -82,43 +82,43 @@ def test_cold_and_warm_say_the_same(
 
 
 def test_a_state_that_was_made_for_other_queries_is_refused(tmp_path: Path) -> None:
-    home = FolderHome(Folder(str(tmp_path)), 0)
-    state = Keeper(spec_of(tw.last(10), 1), 0, home).advance(Task(None, [])).state
-    Keeper(spec_of(tw.last(10), 1), 0, home).advance(Task(state, []))
+    home = FolderBackend(Folder(str(tmp_path)), 0)
+    state = StatefulOperator(spec_of(tw.last(10), 1), 0, home).advance(Task(None, [])).state
+    StatefulOperator(spec_of(tw.last(10), 1), 0, home).advance(Task(state, []))
     spec = spec_of(tw.last(10), 1)
     changed = [{"order": ("x",)}, {"types": ("bigint", "string")}, {"by": ("g",)}, {"watermark": True}]
     others = [spec_of(tw.last(11), 1), *(dataclasses.replace(spec, **change) for change in changed)]
     for other in others:
         with pytest.raises(tw.DataError, match="state: the checkpoint was begun with other queries"):
-            Keeper(other, 0, home).advance(Task(state, []))
+            StatefulOperator(other, 0, home).advance(Task(state, []))
     with pytest.raises(tw.DataError, match=r"begun with spark.sql.shuffle.partitions=1 and cannot go on with 2"):
-        Keeper(dataclasses.replace(spec, buckets=(0, 1)), 0, home).advance(Task(state, []))
+        StatefulOperator(dataclasses.replace(spec, buckets=(0, 1)), 0, home).advance(Task(state, []))
     keeping._warm.clear()
 
 
 def test_buckets_that_nothing_comes_for_are_let_go(tmp_path: Path) -> None:
     spec, folder = spec_of(tw.last(10), 1), Folder(str(tmp_path))
     rows = [pa.table({"id": [1, 2], "x": [3.0, 1.0]}), pa.table({"id": [3], "x": [2.0]})]
-    keeper = Keeper(spec, 0, FolderHome(folder, 0))
+    keeper = StatefulOperator(spec, 0, FolderBackend(folder, 0))
     done = keeper.advance(Task(None, _lines(folder, 0, rows[:1])))
     manifest = Manifest.from_bytes(done.state)
     keeping.forget(idle=60.0)
     assert keeper.warm(manifest)
     keeping.forget(idle=-1.0)
     assert not keeper.warm(manifest)
-    found = keeper.advance(Task(done.state, _lines(folder, 1, rows[1:]))).found
-    assert found.select(["at", "op", "id"]).to_pylist() == [{"at": 3, "op": "enter", "id": 3}]
+    result = keeper.advance(Task(done.state, _lines(folder, 1, rows[1:]))).result
+    assert result.select(["at", "op", "id"]).to_pylist() == [{"at": 3, "op": "enter", "id": 3}]
 
 
 def test_a_micro_batch_that_is_run_again_begins_with_the_version_before(tmp_path: Path) -> None:
     """Also where the first attempt has got to its end, and in the same worker."""
     spec, folder = spec_of(tw.last(10), 1), Folder(str(tmp_path))
-    keeper = Keeper(spec, 0, FolderHome(folder, 0))
+    keeper = StatefulOperator(spec, 0, FolderBackend(folder, 0))
     first = keeper.advance(Task(None, _lines(folder, 0, [pa.table({"id": [1], "x": [3.0]})])))
     again = Task(first.state, _lines(folder, 1, [pa.table({"id": [2], "x": [4.0]})]))
-    found = [keeper.advance(again).found for _ in range(3)]
-    assert found[0].num_rows == 1
-    assert found[0] == found[1] == found[2]
+    result = [keeper.advance(again).result for _ in range(3)]
+    assert result[0].num_rows == 1
+    assert result[0] == result[1] == result[2]
     with pytest.raises(tw.DataError, match=r"has the rows of 0000001-p00000-.* already"):
         keeper.advance(Task(keeper.advance(again).state, again.references))
     keeping._warm.clear()

@@ -35,8 +35,8 @@ def rows(start: int) -> pa.Table:
 
 def look(folder: Folder, part: Part) -> pa.Table:
     """Read a part as a bucket does: in memory where it is, else from the disk."""
-    found = folder.near(part)
-    return unpack(found if found is not None else folder.read(part))
+    result = folder.near(part)
+    return unpack(result if result is not None else folder.read(part))
 
 
 def write(folder: Folder, batch: int, tables: list[pa.Table]) -> tuple[Segment, list[Part]]:

@@ -18,8 +18,8 @@ import topwatch as tw
 from topwatch.spark.node import peers, shared_memory, shared_results
 from topwatch.spark.operator import stateful
 from topwatch.spark.operator.partition_writer import BAD, ROWS
-from topwatch.spark.operator.stateful import Keeper, Task
-from topwatch.spark.state.backends import FolderHome
+from topwatch.spark.operator.stateful import StatefulOperator, Task
+from topwatch.spark.state.backends import FolderBackend
 from topwatch.spark.state.manifest import Manifest
 from topwatch.spark.state.segments import Folder
 from topwatch.spark.stream_spec import Spec
@@ -40,13 +40,13 @@ time.sleep(600)
 """
 
 
-def keeper_in(folder: Path, **more: Any) -> Keeper:
+def keeper_in(folder: Path, **more: Any) -> StatefulOperator:
     given: dict[str, Any] = {"queries": (tw.TopK(k=1, score=tw.linear(x=1.0), name="hot"),), "columns": ("x",)}
     given |= {"window": tw.last(10), "every": 1, "algorithm": "sma", "options": {}, "id": "id", "time": None, "by": ()}
     given |= {"order": (), "emit": "changes", "watermark": False, "buckets": (0,), "segments": str(folder)}
     kinds = {"at": pa.int64(), "query": pa.string(), "op": pa.string(), "id": pa.int64(), "score": pa.float64()}
     spec = Spec(**given, schema=pa.schema(list(kinds.items())), run="run", **more)
-    return Keeper(spec, 0, FolderHome(Folder(str(folder)), 0))
+    return StatefulOperator(spec, 0, FolderBackend(Folder(str(folder)), 0))
 
 
 def lines(folder: Path, batch: int, score: float) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def _meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         yield
 
 
-def peer_of(keeping: Keeper, task: Task, folder: Path) -> tuple[subprocess.Popen[bytes], bytes]:
+def peer_of(keeping: StatefulOperator, task: Task, folder: Path) -> tuple[subprocess.Popen[bytes], bytes]:
     import pickle
 
     (folder / "task").write_bytes(pickle.dumps((keeping, task)))
@@ -100,8 +100,8 @@ def test_a_bucket_that_a_peer_has_warm(tmp_path: Path, how: str, monkeypatch: py
         done = peers.advance(keeping, task)
         assert time.monotonic() - began < 60.0, "not for as long as the peer pleases"
         done.publish()
-        found = shared_results.fetch(done.tray) if done.tray is not None else done.found
-        assert found.select(["op", "id"]).to_pylist() == [{"op": "leave", "id": 1}, {"op": "enter", "id": 2}]
+        result = shared_results.fetch(done.tray) if done.tray is not None else done.result
+        assert result.select(["op", "id"]).to_pylist() == [{"op": "leave", "id": 1}, {"op": "enter", "id": 2}]
         manifest = Manifest.from_bytes(done.state)
         assert keeping.warm(manifest) == (how != "alive"), "it stays where it was, or was read again here"
         assert (manifest.number, manifest.refused) == (2, 1)
@@ -112,7 +112,7 @@ def test_a_bucket_that_a_peer_has_warm(tmp_path: Path, how: str, monkeypatch: py
                 time.sleep(0.05)  # it has computed its version, which nobody asks for any more
             assert len(list(folder.glob("needs-*.json"))) == 3
         third = peers.advance(keeping, Task(done.state, lines(folder, 3, 1.5)))
-        assert third.found.num_rows == 0
+        assert third.result.num_rows == 0
         assert Manifest.from_bytes(third.state).rows == 3
         assert len(list(bad.iterdir())) == 1, "the same rows under the same name, whoever wrote them"
     finally:

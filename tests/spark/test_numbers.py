@@ -11,7 +11,7 @@ import pytest
 
 import topwatch as tw
 from topwatch.core.group_numbers import KeyNumbers
-from topwatch.spark.operator.groups import FleetGroups, MonitorGroups
+from topwatch.spark.operator.groups import EngineGroups, MonitorGroups
 from topwatch.spark.stream_spec import Spec
 
 RESULT = pa.schema(
@@ -48,7 +48,7 @@ SPEC = Spec(
 
 @pytest.mark.parametrize("nulls", [False, True])
 def test_a_fleet_says_what_monitors_say(rng: np.random.Generator, nulls: bool) -> None:
-    fleet, monitors = FleetGroups(SPEC), MonitorGroups(dataclasses.replace(SPEC, algorithm="brute"))
+    engine, monitors = EngineGroups(SPEC), MonitorGroups(dataclasses.replace(SPEC, algorithm="brute"))
     start, taken = 0, []
     for batch in range(12):
         count = int(rng.integers(1, 200))
@@ -60,20 +60,20 @@ def test_a_fleet_says_what_monitors_say(rng: np.random.Generator, nulls: bool) -
         table = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
         start += count
         if rng.random() < 0.3:
-            saved = fleet.save(partial(iter, taken))
-            fleet, taken = FleetGroups(SPEC), []
-            fleet.load(saved)
+            saved = engine.save(partial(iter, taken))
+            engine, taken = EngineGroups(SPEC), []
+            engine.load(saved)
         before = partial(iter, taken)
-        found = [sorted(map(str, groups.take(table, before)[0].to_pylist())) for groups in (fleet, monitors)]
+        result = [sorted(map(str, groups.take(table, before)[0].to_pylist())) for groups in (engine, monitors)]
         taken.append(table)
-        assert found[0] == found[1]
+        assert result[0] == result[1]
 
 
 @pytest.mark.parametrize("size", [6, 40, 150])
 def test_rows_that_are_read_again_are_late_again(rng: np.random.Generator, size: int) -> None:
     """Windows fill over several micro-batches, each of which begins before the end of the one before it."""
     spec = dataclasses.replace(SPEC, window=tw.last(size), time="t", stamped=True)
-    fleet, monitors = FleetGroups(spec), MonitorGroups(dataclasses.replace(spec, algorithm="brute"))
+    engine, monitors = EngineGroups(spec), MonitorGroups(dataclasses.replace(spec, algorithm="brute"))
     taken: list[pa.Table] = []
     dropped, now = 0, 0
     for batch in range(12):
@@ -84,21 +84,21 @@ def test_rows_that_are_read_again_are_late_again(rng: np.random.Generator, size:
         keys = np.minimum(rng.integers(0, 6 + batch, count), rng.integers(0, 6 + batch, count))
         table = pa.table({"g": keys, "id": ids, "x": rng.random(count).round(1), "t": times.astype("datetime64[s]")})
         if rng.random() < 0.2:
-            saved = fleet.save(partial(iter, taken))
-            fleet, taken = FleetGroups(spec), []
-            fleet.load(saved)
+            saved = engine.save(partial(iter, taken))
+            engine, taken = EngineGroups(spec), []
+            engine.load(saved)
         before = partial(iter, taken)
-        (found, late), (wanted, too_late) = (groups.take(table, before) for groups in (fleet, monitors))
+        (result, late), (wanted, too_late) = (groups.take(table, before) for groups in (engine, monitors))
         taken.append(table)
-        assert sorted(map(str, found.to_pylist())) == sorted(map(str, wanted.to_pylist()))
+        assert sorted(map(str, result.to_pylist())) == sorted(map(str, wanted.to_pylist()))
         gone = [sorted(part.column("id").to_pylist()) if part is not None else [] for part in (late, too_late)]
         assert gone[0] == gone[1]
         dropped += len(gone[0])
     assert dropped > 0
 
 
-@pytest.mark.parametrize("kind", [FleetGroups, MonitorGroups])
-def test_a_group_that_is_no_number_is_one_group(kind: type[FleetGroups] | type[MonitorGroups]) -> None:
+@pytest.mark.parametrize("kind", [EngineGroups, MonitorGroups])
+def test_a_group_that_is_no_number_is_one_group(kind: type[EngineGroups] | type[MonitorGroups]) -> None:
     """Also where a micro-batch brings a new group, and after a restart."""
     spec = dataclasses.replace(SPEC, schema=RESULT.set(0, pa.field("g", pa.float64())))
     groups, at = kind(spec), {"nan": 0, "0.0": 0}
@@ -106,9 +106,9 @@ def test_a_group_that_is_no_number_is_one_group(kind: type[FleetGroups] | type[M
         g = [np.nan, -0.0, float(turn + 1), np.nan, 0.0]
         ids = np.arange(5 * turn, 5 * turn + 5)
         table = pa.table({"g": pa.array(g, from_pandas=False), "id": ids, "x": 100.0 + ids})
-        found = groups.take(table, partial(iter, []))[0].to_pylist()
+        result = groups.take(table, partial(iter, []))[0].to_pylist()
         for name in at:
-            mine = [line["at"] for line in found if str(abs(line["g"])) == name and line["op"] == "enter"]
+            mine = [line["at"] for line in result if str(abs(line["g"])) == name and line["op"] == "enter"]
             assert sorted(set(mine)) == [at[name] + 1, at[name] + 2]
             at[name] += 2
         saved = groups.save(partial(iter, [table]))
@@ -121,7 +121,7 @@ def test_many_keys(rng: np.random.Generator) -> None:
     numbers = rng.permutation(keys.size)
     table = KeyNumbers(keys, numbers)
     asked = rng.integers(0, keys.size, 20_000)
-    found = table.look_up([keys[asked[:7]], keys[asked[7:]]])
-    assert found is not None
-    assert found.tolist() == numbers[asked].tolist()
+    result = table.look_up([keys[asked[:7]], keys[asked[7:]]])
+    assert result is not None
+    assert result.tolist() == numbers[asked].tolist()
     assert table.look_up([np.setdiff1d(np.arange(3), keys)]) is None

@@ -44,13 +44,13 @@ def spec_of(queries: list[tw.TopK], window: int, every: int = 1, **more: Any) ->
 
 
 def queries(rng: np.random.Generator) -> list[tw.TopK]:
-    found = []
+    result = []
     for i in range(int(rng.integers(1, 4))):
         make = [tw.linear, tw.quadratic, tw.distance][rng.integers(0, 3)]
         score = make({column: float(rng.normal()) for column in COLUMNS})
         where = {"x0": (0.1, 0.9)} if rng.random() < 0.2 else {}
-        found.append(tw.TopK(k=int(rng.integers(1, 8)), score=score, name=f"q{i}", where=where))
-    return found
+        result.append(tw.TopK(k=int(rng.integers(1, 8)), score=score, name=f"q{i}", where=where))
+    return result
 
 
 def rows(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -88,17 +88,17 @@ def test_a_pruned_stream_is_as_a_monitor(
     spec = spec_of(queries(rng), int(rng.integers(1, 1500)), every)
     values = rows(rng, count)
     table = pa.table({"id": np.arange(count), **dict(zip(COLUMNS, values, strict=True))})
-    bucket, found, start, blocks = PrunedBucket(spec), [], 0, 0
+    bucket, result, start, blocks = PrunedBucket(spec), [], 0, 0
     while start < count:
         batch = table.slice(start, int(rng.integers(1, 800)))
         cut, more = pieces(rng, spec, batch, blocks)
-        found += [tuple(row.values()) for row in bucket.take(cut).to_pylist()]
-        bucket._fleet._check()
+        result += [tuple(row.values()) for row in bucket.take(cut).to_pylist()]
+        bucket._engine._check()
         if rng.random() < 0.3:
             bucket = PrunedBucket.load(spec, bucket.save())
         start, blocks = start + batch.num_rows, blocks + more
     monitor = tw.Monitor(list(spec.queries), spec.window, every=every, algorithm="brute")
-    assert found == [tuple(change) for change in monitor.push(table)]
+    assert result == [tuple(change) for change in monitor.push(table)]
 
 
 def test_little_is_left_and_little_is_kept(rng: np.random.Generator) -> None:

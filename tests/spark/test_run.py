@@ -85,12 +85,12 @@ def test_a_second_run_goes_on_where_the_first_stopped(tmp_path: Path, rng: np.ra
     second = run("run", tmp_path / "pipeline.yml", "--once")
     assert second.returncode == 0, second.stderr
 
-    found = pq.ParquetDataset(sorted((tmp_path / "out").glob("*.parquet"))).read()
+    result = pq.ParquetDataset(sorted((tmp_path / "out").glob("*.parquet"))).read()
     monitor = tw.Monitor(
         tw.TopK(k=3, score=tw.linear(bytes=0.7, packets=0.3), name="hot"), tw.last(50), algorithm="brute", id="flow"
     )
     wanted = monitor.push({name: [row[name] for row in rows] for name in ("flow", "bytes", "packets")})
-    lines = zip(*(found.column(name).to_pylist() for name in ("at", "query", "op", "id", "score")), strict=True)
+    lines = zip(*(result.column(name).to_pylist() for name in ("at", "query", "op", "id", "score")), strict=True)
     assert sorted(lines) == sorted(tuple(change) for change in wanted)
     reasons = [
         reason

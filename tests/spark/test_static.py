@@ -86,7 +86,7 @@ def best(table: pa.Table, scores: np.ndarray, k: int, smaller: bool = False) -> 
     """The first k: better score, then the larger id."""
     lines = [(i, s) for i, s in zip(table.column("id").to_pylist(), scores.tolist(), strict=True) if s == s]
     lines.sort(key=lambda line: (line[1] if smaller else -line[1], -line[0]))
-    return [(*line, place + 1) for place, line in enumerate(lines[:k])]
+    return [(*line, index + 1) for index, line in enumerate(lines[:k])]
 
 
 def answer(frame: DataFrame) -> list[Line]:
@@ -111,10 +111,10 @@ def cut(spark: SparkSession, table: pa.Table) -> Callable[[int], DataFrame]:
 def test_top(table: pa.Table, cut: Callable[[int], DataFrame], parts: int, chosen: int) -> None:
     score, same = SCORES[chosen]
     frame = cut(parts)
-    found = tw.spark.top(frame, 20, score)
-    assert found.columns == [*frame.columns, "score", "rank"]
+    result = tw.spark.top(frame, 20, score)
+    assert result.columns == [*frame.columns, "score", "rank"]
     some = ranked(table, list(same.columns))
-    assert answer(found) == best(some, score_rows(same, numbers(some)), 20, same.smaller_is_better)
+    assert answer(result) == best(some, score_rows(same, numbers(some)), 20, same.smaller_is_better)
 
 
 @pytest.mark.parametrize("by", ["g", ["g", "h"]])
@@ -133,9 +133,9 @@ def test_skyband(table: pa.Table, cut: Callable[[int], DataFrame], parts: int, d
     some = ranked(table, list(prefer))
     keep = dominators(numbers(some), list(prefer.items())) < k
     frame = cut(parts)
-    found = tw.spark.skyline(frame, prefer) if k == 1 else tw.spark.skyband(frame, k, prefer)
-    assert found.columns == frame.columns
-    assert ids(found) == sorted(some.filter(pa.array(keep)).column("id").to_pylist())
+    result = tw.spark.skyline(frame, prefer) if k == 1 else tw.spark.skyband(frame, k, prefer)
+    assert result.columns == frame.columns
+    assert ids(result) == sorted(some.filter(pa.array(keep)).column("id").to_pylist())
 
 
 def test_strong_rows_leave_less_to_shuffle(spark: SparkSession, rng: np.random.Generator) -> None:
@@ -146,9 +146,9 @@ def test_strong_rows_leave_less_to_shuffle(spark: SparkSession, rng: np.random.G
     frame.count()
     prefer: Any = {"a": "min", "b": "min"}
     with tw.spark.shuffled(spark) as moved:
-        found = ids(tw.spark.skyline(frame, prefer))
+        result = ids(tw.spark.skyline(frame, prefer))
     first = {name: column[:5000] for name, column in values.items() if name != "id"}
-    assert found == np.flatnonzero(dominators(first, list(prefer.items())) == 0).tolist()
+    assert result == np.flatnonzero(dominators(first, list(prefer.items())) == 0).tolist()
     with tw.spark.shuffled(spark) as without:
         tw.spark.skyband(frame, 2, prefer).collect()
     assert 0 < moved.rows < without.rows
@@ -184,9 +184,9 @@ def test_dominating(
     some = ranked(table, list(prefer))
     expected = best(some, dominated(numbers(some), list(prefer.items())), k)
     frame = cut(parts)
-    found = tw.spark.dominating(frame, k, prefer)
-    assert found.columns == [*frame.columns, "score", "rank"]
-    assert answer(found) == expected
+    result = tw.spark.dominating(frame, k, prefer)
+    assert result.columns == [*frame.columns, "score", "rank"]
+    assert answer(result) == expected
 
 
 def test_dominating_of_groups(table: pa.Table, cut: Callable[[int], DataFrame]) -> None:
@@ -203,9 +203,9 @@ def test_equal_scores_are_put_in_order_by_all_values(spark: SparkSession) -> Non
     frame = spark.createDataFrame([(*row, 1.0) for row in rows], "s string, t string, l array<int>, x double")
     expected = [rows[3], rows[1], rows[2], rows[4], rows[0]]
     for parts in (1, 3):
-        found = tw.spark.top(frame.repartition(parts), 4, tw.linear(x=1.0)).collect()
-        assert [tuple(row)[:3] for row in found] == expected[:4]
-        assert [row["rank"] for row in found] == [1, 2, 3, 4]
+        result = tw.spark.top(frame.repartition(parts), 4, tw.linear(x=1.0)).collect()
+        assert [tuple(row)[:3] for row in result] == expected[:4]
+        assert [row["rank"] for row in result] == [1, 2, 3, 4]
 
 
 def test_other_numbers_and_quoted_names(spark: SparkSession) -> None:
@@ -216,8 +216,8 @@ def test_other_numbers_and_quoted_names(spark: SparkSession) -> None:
     prefer: Any = {"a.b": "min", "c d": "min", "e": "min"}
     assert [row.score for row in tw.spark.dominating(frame, 3, prefer).collect()] == [2.0, 0.0, 0.0]
     assert [row[0] for row in tw.spark.skyline(frame, prefer).collect()] == [Decimal("0.10")]
-    found = tw.spark.top(frame, 1, tw.linear({"a.b": 10.0}), by=["when", "c d"]).collect()
-    assert sorted(row[0] for row in found) == [Decimal("0.20"), Decimal("0.30")]
+    result = tw.spark.top(frame, 1, tw.linear({"a.b": 10.0}), by=["when", "c d"]).collect()
+    assert sorted(row[0] for row in result) == [Decimal("0.20"), Decimal("0.30")]
 
 
 def test_partitions_without_rows(spark: SparkSession) -> None:
@@ -245,14 +245,14 @@ def test_dominating_on_covtype(spark: SparkSession) -> None:
     assert answer(tw.spark.dominating(spark.createDataFrame(some).repartition(3), 16, prefer)) == expected
 
     frame = spark.read.parquet(str(real("covtype"))).select("id", *columns)
-    found = answer(tw.spark.dominating(frame, 16, prefer))
+    result = answer(tw.spark.dominating(frame, 16, prefer))
     values = np.array([table.column(name).to_numpy() for name in columns])
     not_better = [column.size - np.searchsorted(np.sort(column), column) for column in values]
-    (can_be,) = np.nonzero(np.min(not_better, axis=0) > found[-1][1])  # it counts itself
+    (can_be,) = np.nonzero(np.min(not_better, axis=0) > result[-1][1])  # it counts itself
     assert 16 <= can_be.size < 5000
     covered = np.array([(values >= values[:, [row]]).all(axis=0).sum() for row in can_be])
     same = np.array([(values == values[:, [row]]).all(axis=0).sum() for row in can_be])
-    assert found == best(table.take(pa.array(can_be)), (covered - same).astype(float), 16)
+    assert result == best(table.take(pa.array(can_be)), (covered - same).astype(float), 16)
 
 
 def test_sql(spark: SparkSession, table: pa.Table, cut: Callable[[int], DataFrame]) -> None:
@@ -262,8 +262,8 @@ def test_sql(spark: SparkSession, table: pa.Table, cut: Callable[[int], DataFram
     prefer: Any = {"a": "max", "c": "min"}
     score = tw.linear(a=1.0, b=-0.5)
 
-    def lines(found: DataFrame) -> list[str]:
-        return sorted(str(row) for row in found.collect())
+    def lines(result: DataFrame) -> list[str]:
+        return sorted(str(row) for row in result.collect())
 
     for call, same in {
         "tw_top(TABLE(things), 7, 'linear(a=1.0, b=-0.5)')": tw.spark.top(frame, 7, score),
@@ -272,9 +272,9 @@ def test_sql(spark: SparkSession, table: pa.Table, cut: Callable[[int], DataFram
         "tw_skyband(TABLE(things), 2, '`a` max, c MIN', 'g, h')": tw.spark.skyband(frame, 2, prefer, by=["g", "h"]),
         "tw_dominating(TABLE(things), 4, 'a max, c min')": tw.spark.dominating(frame, 4, prefer),
     }.items():
-        found = spark.sql(f"SELECT * FROM {call}")
-        assert found.columns == same.columns
-        assert lines(found) == lines(same)
+        result = spark.sql(f"SELECT * FROM {call}")
+        assert result.columns == same.columns
+        assert lines(result) == lines(same)
     for call, message in {
         "tw_top(TABLE(things), 0, 'a')": "TopK: k: expected a whole number of at least 1, got 0",
         "tw_top(TABLE(things), 1, 'linear(a)')": r"score: expected linear\(column=number, ...\), got 'linear\(a\)'",

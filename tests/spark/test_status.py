@@ -35,14 +35,14 @@ def test_the_file_is_as_the_docstring_of_the_format_says(tmp_path: Path) -> None
 
 
 def test_buckets_are_summed_and_what_changed_last_comes_first(tmp_path: Path) -> None:
-    groups = {number: [Answer((f"{number}{place}",), "hot", ()) for place in "ab"] for number in (0, 1, 12)}
+    groups = {number: [Answer((f"{number}{index}",), "hot", ()) for index in "ab"] for number in (0, 1, 12)}
     write_status(str(tmp_path), "q", 0, Status(8, 10, 1, 0, 5, 100, tuple(groups[0])))
     write_status(str(tmp_path), "q", 1, Status(9, 20, 0, 2, 6, 200, tuple(groups[1])))
     write_status(str(tmp_path), "q", 12, Status(9, 30, 1, 0, 7, 300, tuple(groups[12][:1])))
-    found = read_status(str(tmp_path), "q")
-    assert found is not None
-    assert (found.batch, found.rows, found.late, found.refused, found.live, found.bytes) == (9, 60, 2, 2, 18, 600)
-    assert [by for (by,), _, _ in found.answers] == ["1a", "12a", "0a", "1b", "0b"]
+    result = read_status(str(tmp_path), "q")
+    assert result is not None
+    assert (result.batch, result.rows, result.late, result.refused, result.live, result.bytes) == (9, 60, 2, 2, 18, 600)
+    assert [by for (by,), _, _ in result.answers] == ["1a", "12a", "0a", "1b", "0b"]
 
 
 def test_a_bucket_is_replaced(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_a_bucket_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["not/there", "s3q://unknown/scheme"])
-def test_no_folder_is_nothing_known(tmp_path: Path, place: str) -> None:
-    assert read_status(place if "://" in place else str(tmp_path / place), "q") is None
+def test_no_folder_is_nothing_known(tmp_path: Path, index: str) -> None:
+    assert read_status(index if "://" in index else str(tmp_path / index), "q") is None
 
 
 def test_a_folder_without_status_is_nothing_known(tmp_path: Path) -> None:
@@ -91,6 +91,6 @@ def test_fields_may_be_missing_new_or_odd(tmp_path: Path) -> None:
 def test_ids_that_json_does_not_know_become_text(tmp_path: Path) -> None:
     day = datetime.date(2024, 5, 1)
     write_status(str(tmp_path), "q", 0, Status(answers=(Answer((day,), "hot", ((day, float("inf")),)),)))
-    found = read_status(str(tmp_path), "q")
-    assert found is not None
-    assert found.answers == (Answer(("2024-05-01",), "hot", (("2024-05-01", float("inf")),)),)
+    result = read_status(str(tmp_path), "q")
+    assert result is not None
+    assert result.answers == (Answer(("2024-05-01",), "hot", (("2024-05-01", float("inf")),)),)

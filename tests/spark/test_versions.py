@@ -61,12 +61,12 @@ class Rows:
 
     def wanted(self, query: tw.TopK = HOT, source: str = "in", by: str | None = None) -> list[Line]:
         table = pa.concat_tables(pq.read_table(path) for path in sorted((self.folder / source).iterdir()))
-        found: list[Line] = []
+        result: list[Line] = []
         for group in sorted(set(table.column("g").to_pylist())) if by else [None]:
             part = table if group is None else table.filter(pa.array([g == group for g in table["g"].to_pylist()]))
             monitor = tw.Monitor(query, tw.last(60), algorithm="brute")
-            found += [(*((group,) if by else ()), *change) for change in monitor.push(part)]
-        return sorted(found, key=str)
+            result += [(*((group,) if by else ()), *change) for change in monitor.push(part)]
+        return sorted(result, key=str)
 
 
 def lines(frame: DataFrame) -> list[Line]:
@@ -94,9 +94,9 @@ def test_two_sinks_are_written_by_threads_of_a_pool(rows: Rows, options: dict[st
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda path: frame.write.mode("append").parquet(path), sinks))
 
-    found = rows.run(rows.watched(**options), write)
-    assert found == rows.wanted(by=options.get("by"))
-    assert lines(rows.spark.read.parquet(sinks[1])) == found
+    result = rows.run(rows.watched(**options), write)
+    assert result == rows.wanted(by=options.get("by"))
+    assert lines(rows.spark.read.parquet(sinks[1])) == result
 
 
 def test_a_sink_is_written_twice(rows: Rows) -> None:

@@ -76,15 +76,15 @@ def wanted(
     table: pa.Table, by: str | None = None, queries: Any = QUERIES, algorithm: str = "brute", **options: Any
 ) -> list[Line]:
     """What monitors say, one for each group."""
-    found: list[Line] = []
+    result: list[Line] = []
     for group in [None] if by is None else pc.unique(table.column(by)).to_pylist():
         part = table
         if by is not None:
             column = table.column(by)
             part = table.filter(pc.is_null(column) if group is None else pc.equal(column, group))
         monitor = tw.Monitor(queries, algorithm=algorithm, **options)
-        found += [(*(() if by is None else (group,)), *change) for change in monitor.push(part)]
-    return sorted(found, key=str)
+        result += [(*(() if by is None else (group,)), *change) for change in monitor.push(part)]
+    return sorted(result, key=str)
 
 
 @pytest.fixture
@@ -194,8 +194,8 @@ def test_values_that_are_no_numbers_are_a_group(stream: Stream) -> None:
     stream.write(table=table)
     options: dict[str, Any] = {"window": tw.last(40), "by": "g"}
     static = lines(tw.spark.watch(stream.spark.read.parquet(f"{stream.folder}/in"), QUERIES, **options))
-    found = stream.run(tw.spark.watch(stream.read(files=2), QUERIES, segments=stream.segments, **options))
-    assert list(map(str, found)) == list(map(str, static))  # NaN is not equal to itself
+    result = stream.run(tw.spark.watch(stream.read(files=2), QUERIES, segments=stream.segments, **options))
+    assert list(map(str, result)) == list(map(str, static))  # NaN is not equal to itself
     rows = table.filter(pc.is_nan(table.column("g")))
     expected = tw.Monitor(QUERIES, window=tw.last(40), algorithm="brute").push(rows)
     without = [line[1:] for line in static if np.isnan(line[0])]
@@ -226,20 +226,20 @@ def test_whole_answers(stream: Stream) -> None:
         stream.read(), QUERIES, tw.last(100), every=150, by="g", emit="answers", segments=stream.segments
     )
     assert watched.columns == ["g", "at", "query", "rank", "id", "score"]
-    found: dict[Line, list[Line]] = {}
+    result: dict[Line, list[Line]] = {}
     for group, at, query, rank, id, score in sorted(stream.run(watched), key=lambda line: (str(line[0]), *line[1:4])):
-        found.setdefault((group, at, query), []).append((rank, id, score))
-    assert found
+        result.setdefault((group, at, query), []).append((rank, id, score))
+    assert result
     monitors: dict[Any, tw.Monitor] = {}
     for row in stream.table.to_pylist():
         monitor = monitors.setdefault(row["g"], tw.Monitor(QUERIES, tw.last(100), every=150, algorithm="brute"))
         monitor.push({name: [row[name]] for name in ("id", "x", "y")})
         for query in ("hot", "near"):
             key = (row["g"], monitor.stats()["rows"], query)
-            if key in found:
+            if key in result:
                 answer = monitor.answer(query)
-                assert found.pop(key) == [(rank, *entry) for rank, entry in enumerate(answer, 1)]
-    assert not found
+                assert result.pop(key) == [(rank, *entry) for rank, entry in enumerate(answer, 1)]
+    assert not result
 
 
 @BOTH
@@ -248,11 +248,11 @@ def test_rows_out_of_order_within_the_watermark(stream: Stream, rng: np.random.G
     stream.write(table=stream.table.take(pa.array(order)))
     frame = stream.read().withWatermark("ts", "60 seconds")
     options: dict[str, Any] = {"window": tw.last("3 minutes"), "time": "ts"}
-    found = stream.run(tw.spark.watch(frame, QUERIES, segments=stream.segments, **options))
+    result = stream.run(tw.spark.watch(frame, QUERIES, segments=stream.segments, **options))
     expected = wanted(stream.table, **options)
-    last = max(line[0] for line in found)
+    last = max(line[0] for line in result)
     assert last > FILES * ROWS - 150, "only rows of the last minute wait"
-    assert found == [line for line in expected if line[0] <= last]
+    assert result == [line for line in expected if line[0] <= last]
 
 
 @BOTH

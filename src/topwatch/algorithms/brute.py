@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from topwatch.core.engine import Found, Window
+from topwatch.core.engine import Report, Window
 from topwatch.core.kernels.rows import ENTER, LEAVE, Rows, Step
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.saved_state import Saved
@@ -26,7 +26,7 @@ class Brute:
         self.window = window
         self._queries: list[tuple[Query, dict[str, int]] | None] = []
         self._answers: list[tuple[Ints, Floats, Ints]] = []  # slots, keys, ticks
-        self._told: set[int] = set()  # places of answers that :meth:`set_answer` has said, until :meth:`resume`
+        self._reported: set[int] = set()  # places of answers that :meth:`set_answer` has said, until :meth:`resume`
         self._scores = 0
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
@@ -35,38 +35,38 @@ class Brute:
         self._answers.append((np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64)))
         return len(self._queries) - 1
 
-    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+    def start(self, index: int, head: int, moment: int, at: int) -> Report:
         """Judge a new query over the rows of the last judgement."""
-        return _joined(self._judge(place, self._live(head, moment), at))
+        return _joined(self._evaluate(index, self._live(head, moment), at))
 
-    def resume(self, head: int, judged: int) -> None:
+    def resume(self, head: int, evaluated: int) -> None:
         """Nothing is kept but the answers."""
-        live = self._live(head, judged)
-        for place, query in enumerate(self._queries):
-            if query is not None and place not in self._told:
-                self._judge(place, live, 0)
-        self._told.clear()
+        live = self._live(head, evaluated)
+        for index, query in enumerate(self._queries):
+            if query is not None and index not in self._reported:
+                self._evaluate(index, live, 0)
+        self._reported.clear()
 
-    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+    def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
         """Nothing: all is derived from the window."""
         return {}
 
     def load(self, saved: Saved) -> None:
         """Nothing was saved."""
 
-    def remove(self, place: int) -> None:
+    def remove(self, index: int) -> None:
         """Take a query out."""
-        self._queries[place] = None
+        self._queries[index] = None
 
-    def process(self, step: Step) -> Found:
+    def process(self, step: Step) -> Report:
         """Take a step of the window; return the changes at its judgements."""
-        found: list[Found] = []
+        result: list[Report] = []
         for j, at in enumerate(step.at):
             live = self._live(int(step.heads[j + 1]), int(step.moment[j]))
-            for place, query in enumerate(self._queries):
+            for index, query in enumerate(self._queries):
                 if query is not None:
-                    found += self._judge(place, live, int(at))
-        return _joined(found)
+                    result += self._evaluate(index, live, int(at))
+        return _joined(result)
 
     def _live(self, head: int, moment: int) -> Ints:
         rows = self.window.rows()
@@ -74,39 +74,39 @@ class Brute:
             return np.arange(head, moment + 1) & rows.mask
         return np.flatnonzero((rows.seq <= moment) & (rows.gone > moment))
 
-    def _judge(self, place: int, live: Ints, at: int) -> list[Found]:
+    def _evaluate(self, index: int, live: Ints, at: int) -> list[Report]:
         rows = self.window.rows()
-        slots, keys = self._rank(place, live)
-        old_slots, old_keys, old_ticks = self._answers[place]
-        new_names = self._names(place, rows, slots, keys, rows.seq[slots])
-        old_names = self._names(place, rows, old_slots, old_keys, old_ticks)
+        slots, keys = self._rank(index, live)
+        old_slots, old_keys, old_ticks = self._answers[index]
+        new_names = self._names(index, rows, slots, keys, rows.seq[slots])
+        old_names = self._names(index, rows, old_slots, old_keys, old_ticks)
         new_set, old_set = set(new_names), set(old_names)
         left = [i for i, name in enumerate(old_names) if name not in new_set]
         entered = [i for i, name in enumerate(new_names) if name not in old_set]
-        self._answers[place] = (slots, keys, rows.seq[slots])
-        found = []
+        self._answers[index] = (slots, keys, rows.seq[slots])
+        result = []
         for op, where, what, score in ((LEAVE, left, old_slots, old_keys), (ENTER, entered, slots, keys)):
             lines = np.empty((len(where), 4), np.int64)
-            lines[:, 0], lines[:, 1], lines[:, 2], lines[:, 3] = at, place, op, what[where]
-            found.append(Found(lines, score[where]))
-        return found
+            lines[:, 0], lines[:, 1], lines[:, 2], lines[:, 3] = at, index, op, what[where]
+            result.append(Report(lines, score[where]))
+        return result
 
-    def _names(self, place: int, rows: Rows, slots: Ints, keys: Floats, ticks: Ints) -> list[tuple[int, float]]:
+    def _names(self, index: int, rows: Rows, slots: Ints, keys: Floats, ticks: Ints) -> list[tuple[int, float]]:
         """Say what each row is to a change: its tick; in a latest window its id, with the score if that is its own."""
         number = ticks if rows.fifo else rows.entity[slots]
-        entry = self._queries[place]
+        entry = self._queries[index]
         assert entry is not None
         if isinstance(entry[0], Dominating):
             keys = np.zeros(keys.size)
         return list(zip(number.tolist(), keys.tolist(), strict=True))
 
-    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+    def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
         """Return the slots and keys of the last judgement's answer, best first."""
-        slots, keys, _ = self._answers[place]
+        slots, keys, _ = self._answers[index]
         return slots, keys
 
-    def _rank(self, place: int, live: Ints) -> tuple[Ints, Floats]:
-        entry = self._queries[place]
+    def _rank(self, index: int, live: Ints) -> tuple[Ints, Floats]:
+        entry = self._queries[index]
         assert entry is not None
         query, column_of = entry
         rows = self.window.rows()
@@ -133,10 +133,10 @@ class Brute:
             order = order[: query.k]
         return slots[order], keys[order]
 
-    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+    def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
         """Say what was last reported, before :meth:`resume`."""
-        self._answers[place] = (slots, keys, self.window.seq[slots])
-        self._told.add(place)
+        self._answers[index] = (slots, keys, self.window.seq[slots])
+        self._reported.add(index)
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
@@ -170,7 +170,7 @@ def _dominated(
     return counts
 
 
-def _joined(found: list[Found]) -> Found:
-    if not found:
-        return Found(np.empty((0, 4), np.int64), np.empty(0))
-    return Found(np.concatenate([f.what for f in found]), np.concatenate([f.key for f in found]))
+def _joined(result: list[Report]) -> Report:
+    if not result:
+        return Report(np.empty((0, 4), np.int64), np.empty(0))
+    return Report(np.concatenate([f.what for f in result]), np.concatenate([f.key for f in result]))

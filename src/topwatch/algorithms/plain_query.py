@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from topwatch.core.engine import Found, Window
+from topwatch.core.engine import Report, Window
 from topwatch.core.kernels.rows import ENTER, LEAVE, Step
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.per_query_engine import Contests
@@ -72,13 +72,13 @@ class PlainQuery:
 
     # ---- what is the same for all
 
-    def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``told`` are the slots and keys that were last reported."""
+    def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
+        """Begin anew with these rows; ``reported`` are the slots and keys that were last reported."""
         self._entries = {entry[2]: entry for entry in self._ranked(slots)}
         self.begin_with(list(self._entries.values()))
-        self._answer = self._named(zip(told[0].tolist(), told[1].tolist(), strict=True))
+        self._answer = self._named(zip(reported[0].tolist(), reported[1].tolist(), strict=True))
 
-    def process(self, step: Step, place: int) -> Found:
+    def process(self, step: Step, index: int) -> Report:
         """Take a step of the window; return the changes at its evaluations."""
         changes: list[tuple[int, int, int, int, float]] = []
         came = gone = 0
@@ -91,12 +91,12 @@ class PlainQuery:
                 self._let_go(step.expired[gone : step.expiries[number]])
                 gone = int(step.expiries[number])
             new = self._named((slot, -value) for value, _, slot in self.best())
-            changes += ((at, place, op, slot, key) for op, slot, key in _difference(self._answer, new))
+            changes += ((at, index, op, slot, key) for op, slot, key in _difference(self._answer, new))
             self._answer = new
         self._take(step.arrived[came:])
         self._let_go(step.expired[gone:])
         what = np.array([change[:4] for change in changes], np.int64).reshape(-1, 4)
-        return Found(what, np.array([change[4] for change in changes], np.float64))
+        return Report(what, np.array([change[4] for change in changes], np.float64))
 
     def answer(self) -> tuple[Ints, Floats]:
         """Return the slots and keys of the last answer, best first."""

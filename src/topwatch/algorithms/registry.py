@@ -143,15 +143,15 @@ def algorithms() -> Mapping[str, Algorithm]:
 @cache
 def preferred(family: str) -> tuple[Algorithm, ...]:
     """Return the algorithms of a family that ``"auto"`` may take, the most preferred first."""
-    found = [entry for entry in algorithms().values() if entry.preferred and entry.family == family]
-    return tuple(sorted(found, key=lambda entry: -entry.preferred))
+    result = [entry for entry in algorithms().values() if entry.preferred and entry.family == family]
+    return tuple(sorted(result, key=lambda entry: -entry.preferred))
 
 
 @cache
 def rougher(family: str) -> tuple[str, ...]:
     """Return the algorithms of a family that take over, one after the other, when a monitor falls behind."""
-    found = [entry for entry in algorithms().values() if entry.rough and entry.family == family]
-    return tuple(entry.name for entry in sorted(found, key=lambda entry: entry.rough))
+    result = [entry for entry in algorithms().values() if entry.rough and entry.family == family]
+    return tuple(entry.name for entry in sorted(result, key=lambda entry: entry.rough))
 
 
 def _brute(request: Request) -> Engine:
@@ -181,7 +181,7 @@ def _ours() -> dict[str, Algorithm]:
 def _installed() -> dict[str, Algorithm]:
     from importlib.metadata import entry_points
 
-    found = {}
+    result = {}
     for point in entry_points(group=ENTRY_POINTS):
         algorithm = point.load()
         if not isinstance(algorithm, Algorithm) or algorithm.name != point.name or algorithm.name in _ours():
@@ -189,5 +189,5 @@ def _installed() -> dict[str, Algorithm]:
                 f"algorithm: the entry point {point.name!r} of {point.value!r} must load to an Algorithm of that name,"
                 " which is not taken"
             )
-        found[algorithm.name] = algorithm
-    return found
+        result[algorithm.name] = algorithm
+    return result

@@ -229,10 +229,10 @@ def _broker_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--key", type=click.Path(exists=True), help="The key of --certificate."),
         click.option("--prefix", default="topwatch", show_default=True, help="The beginning of all topics."),
     )
-    found: Callable[..., None] = with_broker
+    result: Callable[..., None] = with_broker
     for option in reversed(options):
-        found = option(found)
-    return found
+        result = option(result)
+    return result
 
 
 @edge.command()
@@ -300,13 +300,13 @@ def agent(broker: Any, prefix: str, id: str, columns: int) -> None:
 
 def _pairs(option: str, items: tuple[str, ...]) -> dict[str, str]:
     """Read options of the form NAME=VALUE."""
-    found = {}
+    result = {}
     for item in items:
         name, given, value = item.partition("=")
         if not given or not name:
             raise click.UsageError(f"{option}: expected NAME=VALUE, got {item!r}.")
-        found[name.strip()] = value.strip()
-    return found
+        result[name.strip()] = value.strip()
+    return result
 
 
 @contextmanager
@@ -318,9 +318,9 @@ def _progress(title: str, total: int, visible: bool) -> Iterator[Callable[[int],
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.advance(task, done)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as threshold:
+        task = threshold.add_task(title, total=total)
+        yield lambda done: threshold.advance(task, done)
 
 
 def main() -> NoReturn:

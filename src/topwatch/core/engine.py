@@ -17,7 +17,7 @@ from topwatch.query.queries import Query
 Window = RingWindow | LatestWindow
 
 
-class Found(NamedTuple):
+class Report(NamedTuple):
     """Changes as slots and keys: one line each of at, place in the query table, op and slot."""
 
     what: Ints
@@ -36,16 +36,16 @@ class Engine(Protocol):
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Take in a query; :meth:`start` or :meth:`resume` gives it its first answer."""
 
-    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+    def start(self, index: int, head: int, moment: int, at: int) -> Report:
         """Judge a new query over the rows of the last judgement."""
 
-    def resume(self, head: int, judged: int) -> None:
-        """Make the state anew from the window, after a restore; ``judged`` is the tick of the last judgement.
+    def resume(self, head: int, evaluated: int) -> None:
+        """Make the state anew from the window, after a restore; ``evaluated`` is the tick of the last judgement.
 
         Queries have the answers that :meth:`set_answer` has said, and all others those of the rows of that judgement.
         """
 
-    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+    def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
         """Return what cannot be derived from the window, of all queries in this order: nothing, where they are exact.
 
         What was last reported is saved by others.
@@ -54,16 +54,16 @@ class Engine(Protocol):
     def load(self, saved: Saved) -> None:
         """Take back what was saved by an engine with the same queries, after :meth:`resume`."""
 
-    def remove(self, place: int) -> None:
+    def remove(self, index: int) -> None:
         """Take a query out."""
 
-    def process(self, step: Step) -> Found:
+    def process(self, step: Step) -> Report:
         """Take a step of the window; return the changes at its judgements."""
 
-    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+    def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
         """Return the slots and keys of the last judgement's answer, best first; ``live`` gives the rows it saw."""
 
-    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+    def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
         """Say what was last reported, before :meth:`resume`."""
 
     def relocate(self) -> None:

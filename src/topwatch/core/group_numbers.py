@@ -10,22 +10,22 @@ from topwatch.core.kernels.partition import number_groups, place_groups, scatter
 from topwatch.core.kernels.scoring import Floats, Ints
 
 
-def scattered(pieces: Sequence[np.ndarray], place: Ints, out: np.ndarray | None = None) -> np.ndarray:
+def scattered(pieces: Sequence[np.ndarray], index: Ints, out: np.ndarray | None = None) -> np.ndarray:
     """Write values of eight bytes each, in pieces that follow each other, to their places.
 
     >>> scattered([np.array([1.5, 2.5]), np.array([3.5])], np.array([2, 0, 1]))
     array([2.5, 3.5, 1.5])
     """
     if out is None:
-        out = np.empty(place.size, pieces[0].dtype if pieces else np.int64)
+        out = np.empty(index.size, pieces[0].dtype if pieces else np.int64)
     first = 0
     for piece in pieces:
-        scatter(_words(piece), place, first, out.view(np.int64))
+        scatter(_words(piece), index, first, out.view(np.int64))
         first += len(piece)
     return out
 
 
-def rows_at(columns: Floats | Sequence[Sequence[Floats]], place: Ints) -> Floats:
+def rows_at(columns: Floats | Sequence[Sequence[Floats]], index: Ints) -> Floats:
     """Write the values of rows to their places, those of a row side by side; columns may come in pieces.
 
     >>> rows_at(np.array([[1.5, 2.5], [3.5, 4.5]]), np.array([1, 0]))
@@ -33,13 +33,13 @@ def rows_at(columns: Floats | Sequence[Sequence[Floats]], place: Ints) -> Floats
            [1.5, 3.5]])
     """
     pieces = [[column] for column in columns] if isinstance(columns, np.ndarray) else columns
-    out = np.empty((place.size, len(pieces)))
+    out = np.empty((index.size, len(pieces)))
     first = 0
     for parts in zip(*pieces, strict=True):
         plain = [_read_only(part) for part in parts]
         for column in range(0, len(plain), 4):
             a, b, c, d = (plain[min(column + more, len(plain) - 1)] for more in range(4))
-            scatter_rows(a, b, c, d, place, first, out, column)
+            scatter_rows(a, b, c, d, index, first, out, column)
         first += len(parts[0])
     return out
 
@@ -83,6 +83,6 @@ def _words(values: np.ndarray) -> Ints:
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:
-    found = np.ascontiguousarray(values).view()
-    found.flags.writeable = False
-    return found
+    result = np.ascontiguousarray(values).view()
+    result.flags.writeable = False
+    return result

@@ -100,11 +100,11 @@ class ArrowIds:
         parts = []
         for i in np.flatnonzero(np.diff(bounds)):
             mine, known = order[bounds[i] : bounds[i + 1]], self._ticks[i]
-            places = ticks[mine] - known.start if isinstance(known, range) else np.searchsorted(known, ticks[mine])
+            indices = ticks[mine] - known.start if isinstance(known, range) else np.searchsorted(known, ticks[mine])
             if numbers is not None:
-                numbers[mine] = self._chunks[i].to_numpy()[places]
+                numbers[mine] = self._chunks[i].to_numpy()[indices]
             else:
-                parts.append(self._chunks[i].take(pa.array(places)))
+                parts.append(self._chunks[i].take(pa.array(indices)))
         if numbers is not None:
             return pa.array(numbers)
         if len(parts) == 1:

@@ -114,7 +114,7 @@ if COMPILED:
             _memmove(array, to, start, count)
 
     @intrinsic
-    def fetch(typing: Any, array: Any, place: Any) -> Any:
+    def fetch(typing: Any, array: Any, index: Any) -> Any:
         """Ask for the memory of an array's place (counted in items) before it is needed."""
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -129,7 +129,7 @@ if COMPILED:
 
 else:
 
-    def fetch(array: np.ndarray, place: int) -> None:
+    def fetch(array: np.ndarray, index: int) -> None:
         """Ask for the memory of an array's place (counted in items) before it is needed."""
 
     def move(array: np.ndarray, to: int, start: int, count: int) -> None:

@@ -99,15 +99,15 @@ class KernelCache(_Cache):  # type: ignore[misc]
             return None
         key = self._key(sig, target_context.codegen())
         path = self._path(key)
-        found = self._load(key, path, sig, target_context)
-        if found is None and path not in self._locks:  # it is there where a function calls itself
+        result = self._load(key, path, sig, target_context)
+        if result is None and path not in self._locks:  # it is there where a function calls itself
             lock = compile_lock.acquire(path + LOCK, path)
             if lock is not None:
                 self._locks[path] = lock
-            found = self._load(key, path, sig, target_context)  # another process may have compiled it meanwhile
-            if found is not None:
+            result = self._load(key, path, sig, target_context)  # another process may have compiled it meanwhile
+            if result is not None:
                 self.release(path)
-        return found
+        return result
 
     def _load(self, key: tuple[str, ...], path: str, sig: Any, target_context: Any) -> Any:
         try:
@@ -229,14 +229,14 @@ def _distrust(path: str) -> str | None:
     """Return why a folder is not to be trusted, or None."""
     if USER is None:
         return None
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) and not os.path.isdir(path):
+    result = os.lstat(path)
+    if not stat.S_ISDIR(result.st_mode) and not os.path.isdir(path):
         return f"{path} is no folder"
-    if stat.S_ISLNK(found.st_mode) and found.st_uid == USER:  # a link that the user has made
-        found = os.stat(path)
-    if found.st_uid != USER:
+    if stat.S_ISLNK(result.st_mode) and result.st_uid == USER:  # a link that the user has made
+        result = os.stat(path)
+    if result.st_uid != USER:
         return f"{path} belongs to another user"
-    if stat.S_IMODE(found.st_mode) & 0o022:
+    if stat.S_IMODE(result.st_mode) & 0o022:
         return f"{path} can be written by other users (chmod 700 would mend it)"
     return None
 

@@ -141,8 +141,8 @@ class LatestWindow:
         )
         self._frees -= n
         self.tick += n
-        for place, column in enumerate(columns):
-            self.columns[place, slots] = column[start:stop]
+        for index, column in enumerate(columns):
+            self.columns[index, slots] = column[start:stop]
         return slots, old[:replaced], old_row[:replaced]
 
     def delete(self, entities: Ints) -> Ints:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from topwatch.core.engine import Found, Window
+from topwatch.core.engine import Report, Window
 from topwatch.core.kernels.rows import Step
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.saved_state import Saved
@@ -18,16 +18,16 @@ from topwatch.query.queries import Query
 
 NONE = np.empty(0, np.int64)
 NO_STEP = Step(NONE, NONE, NONE, NONE, NONE, np.ones(1, np.int64), NONE)
-NOTHING = Found(np.empty((0, 4), np.int64), np.empty(0))
+NOTHING = Report(np.empty((0, 4), np.int64), np.empty(0))
 
 
 class Contest(Protocol):
     """One query, served by one algorithm."""
 
-    def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows, oldest first; ``told`` are the slots and scores that were last reported."""
+    def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
+        """Begin anew with these rows, oldest first; ``reported`` are the slots and scores that were last reported."""
 
-    def process(self, step: Step, place: int) -> Found:
+    def process(self, step: Step, index: int) -> Report:
         """Take a step of the window; return the changes at its judgements."""
 
     def answer(self) -> tuple[Ints, Floats]:
@@ -77,7 +77,7 @@ class Contests:
         self._expected = expected
         self._design = design
         self._contests: list[Contest | None] = []
-        self._told: dict[int, tuple[Ints, Floats]] = {}
+        self._reported: dict[int, tuple[Ints, Floats]] = {}
         self._begun: set[int] = set()
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
@@ -85,38 +85,38 @@ class Contests:
         self._contests.append(self._design(self.window, query, column_of, self._expected))
         return len(self._contests) - 1
 
-    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+    def start(self, index: int, head: int, moment: int, at: int) -> Report:
         """Judge a new query over the rows of the last judgement, then take in what has come since."""
-        contest = self._contests[place]
+        contest = self._contests[index]
         assert contest is not None
         held = self.window.live_slots()
         seen = self.window.seq[held] <= moment
-        contest.begin(held[seen], _nothing_told())
-        self._begun.add(place)
+        contest.begin(held[seen], _nothing_reported())
+        self._begun.add(index)
         nobody = np.zeros(1, np.int64)
-        found = contest.process(
-            Step(NONE, NONE, np.array([at]), np.array([moment]), nobody, np.full(2, head), nobody), place
+        result = contest.process(
+            Step(NONE, NONE, np.array([at]), np.array([moment]), nobody, np.full(2, head), nobody), index
         )
-        contest.process(NO_STEP._replace(arrived=held[~seen], heads=np.full(1, head)), place)
-        return found
+        contest.process(NO_STEP._replace(arrived=held[~seen], heads=np.full(1, head)), index)
+        return result
 
-    def resume(self, head: int, judged: int) -> None:
+    def resume(self, head: int, evaluated: int) -> None:
         """Make the state anew from the window; a query of which nothing was said is judged as a new one is."""
-        for place, contest in enumerate(self._contests):
-            if contest is not None and place in self._told:
-                contest.begin(self.window.live_slots(), self._told.pop(place))
-                self._begun.add(place)
+        for index, contest in enumerate(self._contests):
+            if contest is not None and index in self._reported:
+                contest.begin(self.window.live_slots(), self._reported.pop(index))
+                self._begun.add(index)
             elif contest is not None:
-                self.start(place, head, judged, 0)
+                self.start(index, head, evaluated, 0)
 
-    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+    def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
         """Return what contests remember; most are derived from the window."""
-        found: dict[str, np.ndarray] = {}
-        for i, place in enumerate(places):
-            contest = self._contests[place]
+        result: dict[str, np.ndarray] = {}
+        for i, index in enumerate(indices):
+            contest = self._contests[index]
             if isinstance(contest, Remembering):
-                found |= {f"{i} {name}": array for name, array in contest.save().items()}
-        return found
+                result |= {f"{i} {name}": array for name, array in contest.save().items()}
+        return result
 
     def load(self, saved: Saved) -> None:
         """Take back what was saved."""
@@ -126,41 +126,41 @@ class Contests:
                 contest.load(mine)
                 mine.done()
 
-    def remove(self, place: int) -> None:
+    def remove(self, index: int) -> None:
         """Take a query out."""
-        self._contests[place] = None
+        self._contests[index] = None
 
-    def process(self, step: Step) -> Found:
+    def process(self, step: Step) -> Report:
         """Take a step of the window; return the changes at its judgements."""
-        found = []
-        for place, contest in enumerate(self._contests):
+        result = []
+        for index, contest in enumerate(self._contests):
             if contest is None:
                 continue
-            if place not in self._begun:
+            if index not in self._begun:
                 held = self.window.live_slots()
-                contest.begin(held[: held.size - step.arrived.size], _nothing_told())
-                self._begun.add(place)
-            found.append(contest.process(step, place))
-        if len(found) == 1:
-            return found[0]
-        if not found:
+                contest.begin(held[: held.size - step.arrived.size], _nothing_reported())
+                self._begun.add(index)
+            result.append(contest.process(step, index))
+        if len(result) == 1:
+            return result[0]
+        if not result:
             return NOTHING
-        return Found(np.concatenate([part.what for part in found]), np.concatenate([part.key for part in found]))
+        return Report(np.concatenate([part.what for part in result]), np.concatenate([part.key for part in result]))
 
-    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+    def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
         """Return the slots and scores of the last judgement's answer, best first."""
-        contest = self._contests[place]
+        contest = self._contests[index]
         assert contest is not None
-        return self._told[place] if place in self._told else contest.answer()
+        return self._reported[index] if index in self._reported else contest.answer()
 
-    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+    def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
         """Say what was last reported, before :meth:`resume`."""
-        self._told[place] = (slots, keys)
+        self._reported[index] = (slots, keys)
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
-        for place, contest in enumerate(self._contests):
-            if contest is not None and place in self._begun:
+        for index, contest in enumerate(self._contests):
+            if contest is not None and index in self._begun:
                 contest.relocate()
 
     def indexed(self) -> None:
@@ -176,10 +176,10 @@ class Contests:
         return total
 
     def _check(self) -> None:
-        for place, contest in enumerate(self._contests):
-            if contest is not None and place in self._begun:
+        for index, contest in enumerate(self._contests):
+            if contest is not None and index in self._begun:
                 contest._check(self.window.live_slots())
 
 
-def _nothing_told() -> tuple[Ints, Floats]:
+def _nothing_reported() -> tuple[Ints, Floats]:
     return np.empty(0, np.int64), np.empty(0)

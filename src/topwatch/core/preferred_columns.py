@@ -36,8 +36,8 @@ class Preferred:
         """Return the values (columns, rows), smaller is better; NaN in all columns of a row that is not ranked."""
         rows = self._window.columns
         values = np.empty((len(self._columns), slots.size))
-        for place, (column, sign) in enumerate(self._columns):
-            np.multiply(rows[column, slots], sign, out=values[place])
+        for index, (column, sign) in enumerate(self._columns):
+            np.multiply(rows[column, slots], sign, out=values[index])
         out = np.isnan(values).any(axis=0)
         for column, low, high in self._ranges:
             out |= ~((rows[column, slots] >= low) & (rows[column, slots] <= high))

@@ -71,9 +71,9 @@ class RingWindow:
         count = stop - start
         first = (self.end + 1) & (self.capacity - 1)
         straight = min(count, self.capacity - first)
-        for place, column in enumerate(columns):
-            self.columns[place, first : first + straight] = column[start : start + straight]
-            self.columns[place, : count - straight] = column[start + straight : stop]
+        for index, column in enumerate(columns):
+            self.columns[index, first : first + straight] = column[start : start + straight]
+            self.columns[index, : count - straight] = column[start + straight : stop]
         np.add(counted(0, straight), self.end + 1, out=self.seq[first : first + straight])
         np.add(counted(straight, count), self.end + 1, out=self.seq[: count - straight])
         self.end += count

@@ -19,11 +19,11 @@ from topwatch.query.errors import DataError
 MOST = 2**53  # of anything that is counted: ordinals, ticks, rows
 
 
-def refuse(place: str, expected: str, got: object) -> NoReturn:
+def refuse(path: str, expected: str, got: object) -> NoReturn:
     """Refuse a snapshot for what stands at a place in it."""
     shown = repr(got)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    raise DataError(f"snapshot: {place}: expected {expected}, got {shown}; the snapshot is damaged or forged")
+    raise DataError(f"snapshot: {path}: expected {expected}, got {shown}; the snapshot is damaged or forged")
 
 
 class Saved:
@@ -47,14 +47,14 @@ class Saved:
     topwatch.DataError: snapshot: array 'query 0 sizes': expected numbers from 0 to ..., got -2; ...
     """
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], place: str = "") -> None:
+    def __init__(self, arrays: Mapping[str, np.ndarray], path: str = "") -> None:
         self._arrays = dict(arrays)
-        self._place = place
+        self._index = path
 
     def part(self, prefix: str) -> Saved:
         """Take out the arrays whose names begin so, under the rest of their names."""
         mine = {name: self._arrays.pop(name) for name in list(self._arrays) if name.startswith(prefix)}
-        return Saved({name.removeprefix(prefix): a for name, a in mine.items()}, self._place + prefix)
+        return Saved({name.removeprefix(prefix): a for name, a in mine.items()}, self._index + prefix)
 
     def has(self, name: str) -> bool:
         """Tell whether there is such an array."""
@@ -114,7 +114,7 @@ class Saved:
         return array
 
     def _called(self, name: str) -> str:
-        return f"array '{self._place}{name}'"
+        return f"array '{self._index}{name}'"
 
 
 class Fields:
@@ -128,26 +128,26 @@ class Fields:
         What it is, for messages.
     """
 
-    def __init__(self, values: object, place: str = "header") -> None:
+    def __init__(self, values: object, path: str = "header") -> None:
         if not isinstance(values, dict):
-            refuse(place, "named fields", values)
+            refuse(path, "named fields", values)
         self._values = dict(values)
-        self._place = place
+        self._index = path
 
     def done(self) -> None:
         """Refuse fields that nobody has taken out."""
         for name in self._values:
-            refuse(f"{self._place}: {name}", "no such field", self._values[name])
+            refuse(f"{self._index}: {name}", "no such field", self._values[name])
 
     def expect(self, holds: bool, name: str, expected: str, got: object = "something else") -> None:
         """Refuse the snapshot for a field unless something holds."""
         if not holds:
-            refuse(f"{self._place}: {name}", expected, got)
+            refuse(f"{self._index}: {name}", expected, got)
 
     def raw(self, name: str) -> Any:
         """Take out a value, which is checked elsewhere."""
         if name not in self._values:
-            refuse(f"{self._place}: {name}", "a value", None)
+            refuse(f"{self._index}: {name}", "a value", None)
         return self._values.pop(name)
 
     def has(self, name: str) -> bool:
@@ -163,7 +163,7 @@ class Fields:
 
     def fields(self, name: str) -> Fields:
         """Take out named fields."""
-        return Fields(self.raw(name), f"{self._place}: {name}")
+        return Fields(self.raw(name), f"{self._index}: {name}")
 
     def maybe(self, name: str) -> Fields | None:
         """Take out named fields, or nothing where that was written."""
@@ -173,7 +173,7 @@ class Fields:
         """Take out a list of named fields."""
         value = self.raw(name)
         self.expect(isinstance(value, list), name, "a list", value)
-        return [Fields(part, f"{self._place}: {name}[{i}]") for i, part in enumerate(value)]
+        return [Fields(part, f"{self._index}: {name}[{i}]") for i, part in enumerate(value)]
 
     def whole(self, name: str, low: int = 0, high: int = MOST) -> int:
         """Take out a whole number from ``low`` to ``high``."""

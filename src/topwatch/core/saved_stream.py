@@ -27,7 +27,7 @@ def save_feed(feed: Feed) -> State:
     seq = feed.window.seq[slots]
     fields: dict[str, Any] = {"end": feed.end}
     if isinstance(feed.every, EveryTime):
-        fields["judged"] = feed.judged
+        fields["evaluated"] = feed.evaluated
     arrays: dict[str, Any] = {"columns": feed.window.columns[:, slots]}
     if slots.size and not isinstance(feed.ids, OrdinalIds):
         assert feed.ids is not None
@@ -36,7 +36,7 @@ def save_feed(feed: Feed) -> State:
         if feed.times.values().size:
             arrays["times"] = feed.times.values().copy()
     else:
-        fields |= {"tick": feed.window.tick, "judged_tick": feed.judged_tick}
+        fields |= {"tick": feed.window.tick, "judged_tick": feed.evaluated_tick}
         arrays |= {"seq": seq, "gone": feed.window.gone[slots]}
     return fields, arrays
 
@@ -51,9 +51,9 @@ def load_feed(
     rows = columns.shape[1]
     end = fields.whole("end", rows)
     if isinstance(feed.every, EveryRows):
-        feed.judged = end - end % feed.every.rows
+        feed.evaluated = end - end % feed.every.rows
     else:
-        feed.judged = fields.whole("judged", 0, end)
+        feed.evaluated = fields.whole("evaluated", 0, end)
     if isinstance(feed, FifoFeed):
         slots = _load_fifo(feed, fields, end, columns, times)
     else:
@@ -72,9 +72,9 @@ def _load_fifo(feed: FifoFeed, fields: Fields, end: int, columns: np.ndarray, ti
     rows = columns.shape[1]
     head = end - rows + 1
     if feed.rows is not None:
-        wanted = max(1, feed.judged - feed.rows + 1)
+        wanted = max(1, feed.evaluated - feed.rows + 1)
         fields.expect(head == wanted, "end", f"{end - wanted + 1} rows in the window", rows)
-    fields.expect(head <= feed.judged + 1, "judged", f"at least {head - 1}", feed.judged)
+    fields.expect(head <= feed.evaluated + 1, "evaluated", f"at least {head - 1}", feed.evaluated)
     feed.head = feed.window.head = head
     feed.window.end = head - 1
     feed.times.restart(head, np.empty(0) if times is None else times)  # also when all rows are gone: ordinals go on
@@ -84,13 +84,13 @@ def _load_fifo(feed: FifoFeed, fields: Fields, end: int, columns: np.ndarray, ti
 def _load_latest(feed: LatestFeed, fields: Fields, saved: Saved, end: int, columns: np.ndarray, ids: Any) -> Ints:
     window, rows = feed.window, columns.shape[1]
     tick = fields.whole("tick", end)
-    judged = fields.whole("judged_tick", 0, tick)
+    evaluated = fields.whole("judged_tick", 0, tick)
     seq, gone = saved.rising("seq", rows, low=1, high=tick), saved.ints("gone", rows, low=0, high=NEVER)
     retired = gone != NEVER
     left = gone[retired]
-    saved.expect(np.all((left > seq[retired]) & (left > judged) & (left <= tick)), "gone", "ticks since a judgement")
-    fresh = int((seq > judged).sum())
-    saved.expect(fresh == end - feed.judged, "seq", f"{end - feed.judged} rows since the last judgement", fresh)
+    saved.expect(np.all((left > seq[retired]) & (left > evaluated) & (left <= tick)), "gone", "ticks since a judgement")
+    fresh = int((seq > evaluated).sum())
+    saved.expect(fresh == end - feed.evaluated, "seq", f"{end - feed.evaluated} rows since the last judgement", fresh)
     entities = _entities(feed, saved, ids) if rows else np.empty(0, np.int64)
     slots, old, old_row = window.append(list(columns), 0, rows, entities)
     row_of = np.zeros(window.capacity, np.int64)
@@ -101,7 +101,7 @@ def _load_latest(feed: LatestFeed, fields: Fields, saved: Saved, end: int, colum
     current = window._current[window.entity[slots[retired]]]
     window._current[window.entity[slots[retired][current == slots[retired]]]] = -1
     window.pending = slots[retired][np.lexsort((seq[retired], left))]
-    window.tick, feed.end, feed.judged_tick = tick, end, judged
+    window.tick, feed.end, feed.evaluated_tick = tick, end, evaluated
     return slots
 
 

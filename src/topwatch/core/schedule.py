@@ -14,7 +14,7 @@ FEW = 1024  # judgements that are not worth thinking about
 MOST = 1 << 20  # that are planned at once
 
 
-class Judgements(NamedTuple):
+class Evaluations(NamedTuple):
     """Judgements within a piece of a batch: how many of its rows each has seen, and the event time it stands for."""
 
     rows: Ints
@@ -29,7 +29,7 @@ class EveryRows:
     def __init__(self, rows: int) -> None:
         self.rows = rows
 
-    def silence(self, time: float | None) -> Iterator[Judgements]:
+    def silence(self, time: float | None) -> Iterator[Evaluations]:
         """Nothing is judged without rows."""
         return iter(())
 
@@ -37,11 +37,11 @@ class EveryRows:
         """Return how many of the next rows can be taken at once."""
         return count
 
-    def plan(self, end: int, count: int, times: np.ndarray | None, held: np.ndarray) -> Judgements:
+    def plan(self, end: int, count: int, times: np.ndarray | None, held: np.ndarray) -> Evaluations:
         """Plan the judgements of the ``count`` rows after ordinal ``end``."""
         first = self.rows - end % self.rows
         rows = counted(1, count + 1) if self.rows == 1 else np.arange(first, count + 1, self.rows, dtype=np.int64)
-        return Judgements(rows, None if times is None else times[rows - 1])
+        return Evaluations(rows, None if times is None else times[rows - 1])
 
 
 class EveryTime:
@@ -67,13 +67,13 @@ class EveryTime:
         """Go on at a moment, as after a restore; None before the first one."""
         self.last = None if now is None else int((np.array([now]) // self.span).astype(np.int64)[0])
 
-    def silence(self, time: float | None) -> Iterator[Judgements]:
+    def silence(self, time: float | None) -> Iterator[Evaluations]:
         """Yield judgements of a silence up to a moment that has more of them than can be planned at once."""
         assert time is not None
         number = int(time // self.span)
         left = min(number - self.last, self.repeats) if self.last is not None and self.window is None else 0
         while left > MOST:
-            yield Judgements(np.zeros(MOST, np.int64), None)
+            yield Evaluations(np.zeros(MOST, np.int64), None)
             left -= MOST
             self.last = number - left
 
@@ -86,15 +86,15 @@ class EveryTime:
         crossed = np.minimum(np.diff(numbers, prepend=self._before(numbers)), self.repeats)
         return max(1, int(np.searchsorted(np.cumsum(crossed), MOST, side="right")))
 
-    def plan(self, end: int, count: int, times: np.ndarray | None, held: np.ndarray) -> Judgements:
+    def plan(self, end: int, count: int, times: np.ndarray | None, held: np.ndarray) -> Evaluations:
         """Plan the judgements among rows with these times; ``held`` are the times of those before, which may expire."""
         assert times is not None
         return self._between(self._numbers(times), held, times)
 
-    def advance(self, time: float, held: np.ndarray) -> Judgements:
+    def advance(self, time: float, held: np.ndarray) -> Evaluations:
         """Plan the judgements up to a moment without rows."""
-        judged = self._between(self._numbers(np.array([time])), held, held[:0])
-        return Judgements(np.zeros_like(judged.rows), judged.now)
+        evaluated = self._between(self._numbers(np.array([time])), held, held[:0])
+        return Evaluations(np.zeros_like(evaluated.rows), evaluated.now)
 
     def _numbers(self, times: np.ndarray) -> Ints:
         """Return the last boundary at or before each time."""
@@ -104,9 +104,9 @@ class EveryTime:
     def _before(self, numbers: Ints) -> int:
         return int(numbers[0]) if self.last is None else self.last
 
-    def _between(self, numbers: Ints, held: np.ndarray, new: np.ndarray) -> Judgements:
+    def _between(self, numbers: Ints, held: np.ndarray, new: np.ndarray) -> Evaluations:
         if numbers.size == 0:
-            return Judgements(np.empty(0, np.int64), np.empty(0))
+            return Evaluations(np.empty(0, np.int64), np.empty(0))
         before = np.concatenate([[self._before(numbers)], numbers[:-1]])
         self.last = int(numbers[-1])
         # After as many as a window of time has, its last row has expired.
@@ -116,15 +116,15 @@ class EveryTime:
             return self._needed(numbers, before, np.concatenate([held, new]) if held.size else new)
         rows = np.repeat(np.arange(numbers.size), crossed)
         ordinal = np.arange(rows.size) - np.repeat(np.cumsum(crossed) - crossed, crossed)
-        return Judgements(rows.astype(np.int64), (before[rows] + 1 + ordinal) * self.span)
+        return Evaluations(rows.astype(np.int64), (before[rows] + 1 + ordinal) * self.span)
 
-    def _needed(self, numbers: Ints, before: Ints, times: np.ndarray) -> Judgements:
+    def _needed(self, numbers: Ints, before: Ints, times: np.ndarray) -> Evaluations:
         """Plan those judgements among many that see a row first, or see one expire."""
         gone = -(-(times + self.reach) // self.span).astype(np.int64)
         wanted = [before + 1, gone - 1, gone, gone + 1]  # sums of times may be rounded: one more does no harm
         passed = np.unique(np.concatenate(wanted))
         passed = passed[(passed > before[0]) & (passed <= numbers[-1])]
-        return Judgements(np.searchsorted(numbers, passed).astype(np.int64), passed * self.span)
+        return Evaluations(np.searchsorted(numbers, passed).astype(np.int64), passed * self.span)
 
 
 def in_unit(nanoseconds: int, unit: int) -> float:

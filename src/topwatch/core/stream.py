@@ -17,7 +17,7 @@ from topwatch.core.kernels.rows import Step
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.latest_window import LatestWindow
 from topwatch.core.ring_window import RingWindow
-from topwatch.core.schedule import EveryRows, EveryTime, Judgements, in_unit
+from topwatch.core.schedule import Evaluations, EveryRows, EveryTime, in_unit
 
 PIECE = 65_536
 MOST_ROOM = 1 << 22  # rows that there is room for at first; a larger window grows with its rows
@@ -85,7 +85,7 @@ class FifoFeed:
         self.ids: Ids | None = None
         self.times = _Times()
         self.head = 1  # first live ordinal at the last judgement
-        self.judged = 0  # ordinal of the last row that a judgement has seen
+        self.evaluated = 0  # ordinal of the last row that a judgement has seen
 
     @property
     def end(self) -> int:
@@ -93,9 +93,9 @@ class FifoFeed:
         return self.window.end
 
     @property
-    def judged_tick(self) -> int:
+    def evaluated_tick(self) -> int:
         """Moment of the last judgement."""
-        return self.judged
+        return self.evaluated
 
     def measure(self, unit: int) -> None:
         """Take the unit of the times, in nanoseconds, once it is known."""
@@ -106,11 +106,11 @@ class FifoFeed:
 
     def live(self) -> int:
         """How many rows the last judgement saw."""
-        return max(0, self.judged - self.head + 1)
+        return max(0, self.evaluated - self.head + 1)
 
     def live_slots(self) -> Ints:
         """Return the slots of the rows that the last judgement saw, oldest first."""
-        return self.window.slots(self.head, self.judged)
+        return self.window.slots(self.head, self.evaluated)
 
     def push(
         self,
@@ -129,46 +129,46 @@ class FifoFeed:
                 self._grow(count, moved)
             count = min(count, self.window.free())
             part = None if times is None else times[done : done + count]
-            judged = self.every.plan(self.end, count, part, self.times.values())
+            evaluated = self.every.plan(self.end, count, part, self.times.values())
             if part is not None:
                 self.times.append(part)
             slots = self.window.append(columns, done, done + count)
             if self.ids is None:
                 self.ids = ids_for(ids, self.window.capacity, ring=True)
             self.ids.write(slots, self.end - count + 1, None if ids is None else ids[done : done + count])
-            step = self._step(slots, self.end - count, judged)
+            step = self._step(slots, self.end - count, evaluated)
             yield step
             self._release(step)
             done += count
 
-    def advance(self, time: float, judge: bool) -> Iterator[Step]:
-        """Yield the step that moves event time on; with ``judge``, judged at once."""
+    def advance(self, time: float, evaluate: bool) -> Iterator[Step]:
+        """Yield the step that moves event time on; with ``evaluate``, judged at once."""
         if isinstance(self.every, EveryTime):
-            judged = self.every.advance(time, self.times.values())
+            evaluated = self.every.advance(time, self.times.values())
         else:
-            judged = Judgements(np.zeros(int(judge), np.int64), np.full(int(judge), time))
-        step = self._step(_NONE, self.end, judged)
+            evaluated = Evaluations(np.zeros(int(evaluate), np.int64), np.full(int(evaluate), time))
+        step = self._step(_NONE, self.end, evaluated)
         yield step
         self._release(step)
 
-    def _step(self, slots: Ints, end: int, judged: Judgements) -> Step:
-        at = end + judged.rows
+    def _step(self, slots: Ints, end: int, evaluated: Evaluations) -> Step:
+        at = end + evaluated.rows
         if self.rows is not None:
             heads = np.empty(at.size + 1, np.int64)
             heads[0] = self.head
             np.subtract(at, self.rows - 1, out=heads[1:])
             np.maximum(heads, self.head, out=heads)
         else:
-            assert judged.now is not None
+            assert evaluated.now is not None
             # A judgement at a boundary has not seen the rows after it, which may have expired already by then.
-            heads = np.minimum(self.times.after(judged.now - self.span), at + 1)
+            heads = np.minimum(self.times.after(evaluated.now - self.span), at + 1)
             heads = np.maximum.accumulate(np.concatenate([[self.head], heads]))
-        return Step(slots, _NONE, at, at, judged.rows, heads, zeros(at.size))
+        return Step(slots, _NONE, at, at, evaluated.rows, heads, zeros(at.size))
 
     def _release(self, step: Step) -> None:
         if step.at.size:
             self.head = int(step.heads[-1])
-            self.judged = int(step.at[-1])
+            self.evaluated = int(step.at[-1])
             self.window.release(self.head)
             if isinstance(self.ids, ArrowIds):
                 self.ids.release(self.head)
@@ -202,8 +202,8 @@ class LatestFeed:
         self.ids: Ids | None = None
         self.end = 0
         self.head = 1
-        self.judged = 0
-        self.judged_tick = 0
+        self.evaluated = 0
+        self.evaluated_tick = 0
 
     def measure(self, unit: int) -> None:
         """Take the unit of the times, in nanoseconds, once it is known."""
@@ -217,7 +217,7 @@ class LatestFeed:
     def live_slots(self) -> Ints:
         """Return the slots of the rows that the last judgement saw, oldest first."""
         slots = self.window.live_slots()
-        seen = (self.window.seq[slots] <= self.judged_tick) & (self.window.gone[slots] > self.judged_tick)
+        seen = (self.window.seq[slots] <= self.evaluated_tick) & (self.window.gone[slots] > self.evaluated_tick)
         return slots[seen]
 
     def push(
@@ -232,52 +232,52 @@ class LatestFeed:
         total = rows
         done = 0
         while done < total:
-            for judged in self.every.silence(None if times is None else times[done]):
-                yield from self._judge(_NONE, _NONE, _NONE, judged, self.window.tick)
+            for evaluated in self.every.silence(None if times is None else times[done]):
+                yield from self._evaluate(_NONE, _NONE, _NONE, evaluated, self.window.tick)
             count = self.every.fit(min(PIECE, total - done), None if times is None else times[done:])
             if self.window.free() < count or self.window._spares < count:
                 self._grow(count, moved)
             part = ids[done : done + count]
-            judged = self.every.plan(self.end, count, None if times is None else times[done : done + count], _NEVER)
+            evaluated = self.every.plan(self.end, count, None if times is None else times[done : done + count], _NEVER)
             entities = self.window.entities(as_keys(part))
             tick = self.window.tick
             slots, old, old_row = self.window.append(columns, done, done + count, entities)
             if self.ids is None:
                 self.ids = ids_for(ids, self.window.capacity, ring=False)
             self.ids.write(slots, tick + 1, part)
-            yield from self._judge(slots, old, old_row, judged, tick)
+            yield from self._evaluate(slots, old, old_row, evaluated, tick)
             self.end += count
             done += count
 
-    def advance(self, time: float, judge: bool) -> Iterator[Step]:
+    def advance(self, time: float, evaluate: bool) -> Iterator[Step]:
         """Yield the step that moves event time on: no row expires, so that only passing a boundary is judged."""
         if isinstance(self.every, EveryTime):
-            for judged in self.every.silence(time):
-                yield from self._judge(_NONE, _NONE, _NONE, judged, self.window.tick)
-            judged = self.every.advance(time, _NEVER)
-            yield from self._judge(_NONE, _NONE, _NONE, judged, self.window.tick)
+            for evaluated in self.every.silence(time):
+                yield from self._evaluate(_NONE, _NONE, _NONE, evaluated, self.window.tick)
+            evaluated = self.every.advance(time, _NEVER)
+            yield from self._evaluate(_NONE, _NONE, _NONE, evaluated, self.window.tick)
 
-    def delete(self, ids: Values, judge: bool) -> tuple[int, Iterator[Step]]:
+    def delete(self, ids: Values, evaluate: bool) -> tuple[int, Iterator[Step]]:
         """Remove rows by id; return how many of the ids were unknown, and the step, judged if a row went."""
         keys = as_keys(ids)
         entities = self.window.entities(keys, known_only=True)
         known = (entities >= 0) & (self.window._current[entities] >= 0)
         unknown = len(set(keys[~known].tolist()))
         slots = self.window.delete(entities[known])
-        judged = Judgements(np.zeros(int(judge and slots.size > 0), np.int64), None)
-        return unknown, self._judge(_NONE, slots, np.full(slots.size, -1), judged, self.window.tick)
+        evaluated = Evaluations(np.zeros(int(evaluate and slots.size > 0), np.int64), None)
+        return unknown, self._evaluate(_NONE, slots, np.full(slots.size, -1), evaluated, self.window.tick)
 
-    def _judge(self, slots: Ints, old: Ints, old_row: Ints, judged: Judgements, tick: int) -> Iterator[Step]:
+    def _evaluate(self, slots: Ints, old: Ints, old_row: Ints, evaluated: Evaluations, tick: int) -> Iterator[Step]:
         waiting = self.window.pending.size
         expired = np.concatenate([self.window.pending, old])
-        expiries = waiting + np.searchsorted(old_row, judged.rows, side="left")
-        at = self.end + judged.rows
-        step = Step(slots, expired, at, tick + judged.rows, judged.rows, np.ones(at.size + 1, np.int64), expiries)
+        expiries = waiting + np.searchsorted(old_row, evaluated.rows, side="left")
+        at = self.end + evaluated.rows
+        step = Step(slots, expired, at, tick + evaluated.rows, evaluated.rows, np.ones(at.size + 1, np.int64), expiries)
         yield step
         self.window.pending = expired
         if at.size:
             done = int(expiries[-1])
-            self.judged, self.judged_tick = int(at[-1]), int(step.moment[-1])
+            self.evaluated, self.evaluated_tick = int(at[-1]), int(step.moment[-1])
             self.window.pending = expired[done:]
             self.window.release(expired[:done])
             if isinstance(self.ids, ArrowIds) and self.ids.crowded(self.window.capacity - self.window.free()):

@@ -41,8 +41,8 @@ def answer_view(answers: Sequence[Answer], asked: Mapping[str, str], width: int,
 
 def _in_order(answers: Sequence[Answer], asked: Mapping[str, str]) -> list[Answer]:
     """Sort by group and query, so that what stays on the screen stays in its place."""
-    places = {name: place for place, name in enumerate(asked)}
-    return sorted(answers, key=lambda answer: (answer.group, places.get(answer.query, len(places)), answer.query))
+    indices = {name: index for index, name in enumerate(asked)}
+    return sorted(answers, key=lambda answer: (answer.group, indices.get(answer.query, len(indices)), answer.query))
 
 
 def _cards(answers: list[Answer], asked: Mapping[str, str], width: int, across: int, height: int) -> Table:

@@ -72,8 +72,8 @@ def big_figures(frame: Frame, width: int) -> Table:
     figures = figures_of(frame)
     for value, label in figures:
         table.add_column(min_width=max(len(value), len(label)), no_wrap=True)
-    bars = [Align.right(bars_of(frame.rates))] if width >= WIDE else []
-    table.add_row(*(Text(value, style="bold") for value, _ in figures), *bars)
+    thresholds = [Align.right(bars_of(frame.rates))] if width >= WIDE else []
+    table.add_row(*(Text(value, style="bold") for value, _ in figures), *thresholds)
     table.add_row(*(Text(label, style="dim") for _, label in figures))
     return table
 

@@ -90,9 +90,9 @@ class Stream:
         """
         compiled = False
         for batch in self._batches:
-            rows, place = _length(batch), 0
-            while place < rows:
-                place += self._push(batch, place)
+            rows, index = _length(batch), 0
+            while index < rows:
+                index += self._push(batch, index)
                 if not compiled:
                     compiled = True
                     yield self._frame()
@@ -106,8 +106,8 @@ class Stream:
                     yield self._frame()
         yield self._frame()
 
-    def _push(self, batch: Mapping[str, Any], place: int) -> int:
-        part = {column: values[place : place + self._piece] for column, values in batch.items()}
+    def _push(self, batch: Mapping[str, Any], index: int) -> int:
+        part = {column: values[index : index + self._piece] for column, values in batch.items()}
         count = _length(part)
         start = time.monotonic()
         changes = self._monitor.push(part)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 HISTORY = 20  # micro-batches
 
-Told: TypeAlias = tuple[tuple[Any, ...], str, tuple[tuple[Any, float | None], ...]]
+Reported: TypeAlias = tuple[tuple[Any, ...], str, tuple[tuple[Any, float | None], ...]]
 """An answer as a view is told it: group, query, and ids with scores, the best first."""
 
 
@@ -71,7 +71,7 @@ class Course:
             warm=warm,
         )
 
-    def stand(self, rows: int, late: int, refused: int, live: int, bytes: int, answers: Sequence[Told]) -> Course:
+    def stand(self, rows: int, late: int, refused: int, live: int, bytes: int, answers: Sequence[Reported]) -> Course:
         """Take how the state stands now."""
         before = {(a.group, a.query): {id for id, _ in a.rows} for a in self.state.answers} if self.state else {}
         named = [Answer(_words(by), query, tuple((str(id), score) for id, score in top)) for by, query, top in answers]

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from topwatch.live.answers import answer_view
 from topwatch.live.drawing import bars_of, describe, header, size_of
-from topwatch.live.run_state import HISTORY, Course, Told
+from topwatch.live.run_state import HISTORY, Course, Reported
 from topwatch.query.queries import Query
 
 FRAMES_PER_SECOND = 4
@@ -66,7 +66,7 @@ class RunView:
         """Take a micro-batch that is done."""
         self.course = self.course.turn(number, rows, seconds, unread)
 
-    def stand(self, rows: int, late: int, refused: int, live: int, bytes: int, answers: Sequence[Told]) -> None:
+    def stand(self, rows: int, late: int, refused: int, live: int, bytes: int, answers: Sequence[Reported]) -> None:
         """Take how the state stands."""
         self.course = self.course.stand(rows, late, refused, live, bytes, answers)
 

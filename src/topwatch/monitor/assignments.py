@@ -19,18 +19,18 @@ _OUT_OF_ORDER = 2**62
 
 
 @dataclass
-class Served:
+class Assignment:
     """A query and where it is served."""
 
     query: Query
     name: str
     engine: Engine
-    place: int
+    index: int
     choice: Choice
     number: int = -1
 
 
-class Roll:
+class Assignments:
     """Numbers queries in the order of their adding. Adding is O(1) amortised."""
 
     def __init__(self) -> None:
@@ -39,26 +39,26 @@ class Roll:
         self._numbers: dict[int, np.ndarray] = {}  # by engine: place to number
         self._last: dict[int, int] = {}  # by engine: the last place given, or _OUT_OF_ORDER
 
-    def add(self, served: Served) -> None:
+    def add(self, assigned: Assignment) -> None:
         """Give a query the next number."""
-        served.number = len(self.names)
-        self.names.append(served.name)
-        self.signs = _with_room(self.signs, served.number)
-        self.signs[served.number] = -1.0 if served.query.smaller_is_better else 1.0
-        self.settle(served)
+        assigned.number = len(self.names)
+        self.names.append(assigned.name)
+        self.signs = _with_room(self.signs, assigned.number)
+        self.signs[assigned.number] = -1.0 if assigned.query.smaller_is_better else 1.0
+        self.settle(assigned)
 
-    def settle(self, served: Served) -> None:
+    def settle(self, assigned: Assignment) -> None:
         """Note where a query is served now; it keeps its number."""
-        engine = id(served.engine)
-        numbers = _with_room(self._numbers.get(engine, np.zeros(8, np.int64)), served.place)
-        numbers[served.place] = served.number
+        engine = id(assigned.engine)
+        numbers = _with_room(self._numbers.get(engine, np.zeros(8, np.int64)), assigned.index)
+        numbers[assigned.index] = assigned.number
         self._numbers[engine] = numbers
-        in_order = served.place > self._last.get(engine, -1)
-        self._last[engine] = served.place if in_order else _OUT_OF_ORDER
+        in_order = assigned.index > self._last.get(engine, -1)
+        self._last[engine] = assigned.index if in_order else _OUT_OF_ORDER
 
-    def numbers(self, engine: Engine, places: np.ndarray) -> np.ndarray:
+    def numbers(self, engine: Engine, indices: np.ndarray) -> np.ndarray:
         """Return the numbers of an engine's queries."""
-        numbers: np.ndarray = self._numbers[id(engine)][places]
+        numbers: np.ndarray = self._numbers[id(engine)][indices]
         return numbers
 
     def in_order(self, engine: Engine) -> bool:
@@ -66,18 +66,18 @@ class Roll:
         return engine.in_order and self._last[id(engine)] != _OUT_OF_ORDER
 
 
-def _with_room(array: np.ndarray, place: int) -> np.ndarray:
-    if place < array.size:
+def _with_room(array: np.ndarray, index: int) -> np.ndarray:
+    if index < array.size:
         return array
-    larger: np.ndarray = np.ones(place + 1 + array.size, array.dtype)
+    larger: np.ndarray = np.ones(index + 1 + array.size, array.dtype)
     larger[: array.size] = array
     return larger
 
 
-def explained(window: Window, served: Collection[Served]) -> str:
+def explained(window: Window, assigned: Collection[Assignment]) -> str:
     """Say which algorithm serves which query, why, and how rows find it."""
-    number = len(served)
+    number = len(assigned)
     lines = [f"{number:,} {'query' if number == 1 else 'queries'} over the {window}"]
     how = {True: "; rows find it by a grid", False: "; it looks at every row", None: ""}
-    lines += [f"{s.name}: {s.choice.algorithm} – {s.choice.reason}{how[s.engine.indexed()]}" for s in served]
+    lines += [f"{s.name}: {s.choice.algorithm} – {s.choice.reason}{how[s.engine.indexed()]}" for s in assigned]
     return "\n".join(lines)

@@ -67,7 +67,7 @@ def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None
     columns = []
     for column in needed:
         name, known = coded.get(column, (column, None))
-        columns.append(_numeric(name, raw[name]) if known is None else _places(name, raw[name], known))
+        columns.append(_numeric(name, raw[name]) if known is None else _indices(name, raw[name], known))
     ids = None if id is None else as_ids(id, raw[id])
     times, kind = (None, None) if time is None else _times(time, raw[time])
     return Batch(rows, columns, ids, times, kind)
@@ -178,7 +178,7 @@ def _numeric(name: str, values: Any) -> np.ndarray:
 
 
 @_converted
-def _places(name: str, values: Any, words: tuple[str | int, ...]) -> np.ndarray:
+def _indices(name: str, values: Any, words: tuple[str | int, ...]) -> np.ndarray:
     """Return the place of each value among the words: -1 where it is none of them, NaN where it is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -191,17 +191,17 @@ def _places(name: str, values: Any, words: tuple[str | int, ...]) -> np.ndarray:
     if not any(is_kind(array.type) for is_kind in fits):
         kind = "strings" if named else "whole numbers"
         raise DataError(f"batch: source column {name!r} is {array.type}; the query names its sources by {kind}")
-    places: np.ndarray = np.full(len(array), -1.0)
+    indices: np.ndarray = np.full(len(array), -1.0)
     if named:
-        found = pc.index_in(array, value_set=pa.array(words, array.type)).fill_null(-1)
-        places[:] = found.to_numpy(zero_copy_only=False)
+        result = pc.index_in(array, value_set=pa.array(words, array.type)).fill_null(-1)
+        indices[:] = result.to_numpy(zero_copy_only=False)
     else:
         numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
-        for place, word in enumerate(words):
-            places[numbers == word] = place
+        for path, word in enumerate(words):
+            indices[numbers == word] = path
     if array.null_count:
-        places[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
-    return places
+        indices[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    return indices
 
 
 def _arrow(name: str, values: Any, expected: str = "values of one type") -> Any:
@@ -285,20 +285,20 @@ def _times(name: str, values: Any) -> tuple[np.ndarray, str]:
     return times, SECONDS
 
 
-def moment(place: str, time: Any) -> tuple[float, str]:
+def moment(path: str, time: Any) -> tuple[float, str]:
     """Return a single time as a number, and its kind."""
     if isinstance(time, bool) or time is None:
-        raise DataError(f"{place}: expected a timestamp or a number (seconds), got {time!r}")
+        raise DataError(f"{path}: expected a timestamp or a number (seconds), got {time!r}")
     if isinstance(time, int | float | np.integer | np.floating):
         if not -_LARGEST <= time <= _LARGEST:
-            raise DataError(f"{place}: expected a finite number, got {time!r}")
+            raise DataError(f"{path}: expected a finite number, got {time!r}")
         return float(time), SECONDS
     try:
         if isinstance(time, datetime.datetime) and time.tzinfo is not None:
             time = time.astimezone(datetime.UTC).replace(tzinfo=None)
         stamp = np.datetime64(time, "ns")
     except (ValueError, TypeError):
-        raise DataError(f"{place}: expected a timestamp or a number (seconds), got {time!r}") from None
+        raise DataError(f"{path}: expected a timestamp or a number (seconds), got {time!r}") from None
     if np.isnat(stamp):
-        raise DataError(f"{place}: expected a timestamp or a number (seconds), got {time!r}")
+        raise DataError(f"{path}: expected a timestamp or a number (seconds), got {time!r}")
     return int(stamp.astype(np.int64)), NANOSECONDS

@@ -12,7 +12,7 @@ _ENTER = 1
 _BITS = 42  # of a row's tick; the query's number stands above
 
 
-class Firsts:
+class FirstOnly:
     """Remembers which live rows have been reported, and passes on only the enters of others.
 
     A row may leave an answer and enter it again; that is no news. What is remembered, one number per row and query,
@@ -28,9 +28,9 @@ class Firsts:
         entered = np.flatnonzero(op == _ENTER)
         _, first = np.unique(names[entered], return_index=True)
         fresh = entered[np.sort(first)]
-        place = np.minimum(np.searchsorted(self._known, names[fresh]), max(0, self._known.size - 1))
+        index = np.minimum(np.searchsorted(self._known, names[fresh]), max(0, self._known.size - 1))
         if self._known.size:
-            fresh = fresh[self._known[place] != names[fresh]]
+            fresh = fresh[self._known[index] != names[fresh]]
         known = np.union1d(self._known, names[fresh])
         self._known = known[(known & ((1 << _BITS) - 1)) >= head]
         return fresh
@@ -39,13 +39,13 @@ class Firsts:
         """Return what is remembered of the queries with these numbers, by their order, and of rows from ``head`` on."""
         queries, ticks = self._known >> _BITS, self._known & ((1 << _BITS) - 1)
         order = {number: i for i, number in enumerate(numbers)}
-        places = np.array([order.get(int(query), -1) for query in queries], np.int64)
-        kept = (places >= 0) & (ticks >= head)
-        return {"reported queries": places[kept], "reported ticks": ticks[kept]}
+        indices = np.array([order.get(int(query), -1) for query in queries], np.int64)
+        kept = (indices >= 0) & (ticks >= head)
+        return {"reported queries": indices[kept], "reported ticks": ticks[kept]}
 
-    def load(self, saved: Saved, numbers: Sequence[int], head: int, judged: int) -> None:
+    def load(self, saved: Saved, numbers: Sequence[int], head: int, evaluated: int) -> None:
         """Take back what was saved of rows from ``head`` to the last judged; the queries have these numbers now."""
-        places = saved.ints("reported queries", None, low=0, high=len(numbers) - 1)
-        ticks = saved.ints("reported ticks", places.size, low=head, high=min(judged, (1 << _BITS) - 1))
-        self._known = np.unique((np.array(numbers, np.int64)[places] << _BITS) | ticks)
+        indices = saved.ints("reported queries", None, low=0, high=len(numbers) - 1)
+        ticks = saved.ints("reported ticks", indices.size, low=head, high=min(evaluated, (1 << _BITS) - 1))
+        self._known = np.unique((np.array(numbers, np.int64)[indices] << _BITS) | ticks)
         saved.expect(self._known.size == ticks.size, "reported ticks", "each row once for a query")

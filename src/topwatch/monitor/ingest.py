@@ -14,7 +14,7 @@ from topwatch.query.queries import IncompleteTopK, Query
 
 
 @dataclass
-class Intake:
+class Ingest:
     """What a monitor knows of the batches it takes: their columns, the types of ids and times, and the latest time.
 
     Attributes
@@ -107,15 +107,15 @@ class Intake:
         """Return how many nanoseconds a unit of time has."""
         return 1 if self.time_kind == batches.NANOSECONDS else 1_000_000_000
 
-    def _same_ids(self, ids: Any, place: str) -> str:
+    def _same_ids(self, ids: Any, path: str) -> str:
         kind = ids.dtype.name if isinstance(ids, np.ndarray) else str(ids.type)
         if self.id_kind not in (None, kind):
-            raise DataError(f"{place}: ids were {self.id_kind} so far, now {kind}; they need one type")
+            raise DataError(f"{path}: ids were {self.id_kind} so far, now {kind}; they need one type")
         return kind
 
-    def _same_times(self, kind: str, place: str) -> None:
+    def _same_times(self, kind: str, path: str) -> None:
         if self.time_kind not in (None, kind):
-            raise DataError(f"{place}: times were {self.time_kind} so far, now {kind}; they need one kind")
+            raise DataError(f"{path}: times were {self.time_kind} so far, now {kind}; they need one kind")
 
     def _not_back(self, times: np.ndarray, kind: str) -> None:
         if self.now is not None and times[0] < self.now:

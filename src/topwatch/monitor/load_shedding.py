@@ -27,7 +27,7 @@ from topwatch.query.queries import Dominating, Query, Threshold
 from topwatch.query.windows import Window, duration
 
 if TYPE_CHECKING:
-    from topwatch.monitor.assignments import Served
+    from topwatch.monitor.assignments import Assignment
     from topwatch.monitor.changes import Changes
     from topwatch.monitor.monitor import Monitor
 
@@ -64,7 +64,7 @@ class Load:
     lag: float = 0.0
     level: int = 0
     wanted: int = 0
-    judged: int = 0
+    evaluated: int = 0
     switches: int = 0
     costs: list[float] = field(default_factory=lambda: [0.0] * len(LEVELS))
     now: float | None = None
@@ -110,7 +110,7 @@ class Load:
         return Choice(exact.query, LEVELS[self.level], reason)
 
 
-class Switch:
+class LoadShedder:
     """Changes the engines of a monitor with its load.
 
     Parameters
@@ -135,13 +135,13 @@ class Switch:
             change_engines(monitor)
         return began
 
-    def after(self, monitor: Monitor, began: float, rows: int, judged: bool) -> None:
+    def after(self, monitor: Monitor, began: float, rows: int, evaluated: bool) -> None:
         """Take note of a push."""
-        if judged:
-            self.load.judged = self.load.level
-        now = monitor._intake.now
+        if evaluated:
+            self.load.evaluated = self.load.level
+        now = monitor._ingest.now
         if now is not None:
-            self.load.record(self.clock() - began, rows, now * monitor._intake.unit() / 1e9)
+            self.load.record(self.clock() - began, rows, now * monitor._ingest.unit() / 1e9)
 
     def stats(self) -> dict[str, int]:
         """Return the level, 0 for exact, how often it has changed, and the lag in milliseconds."""
@@ -167,7 +167,7 @@ class Switch:
             lag=saved.number("lag", 0.0),
             level=saved.whole("level", 0, top),
             wanted=saved.whole("wanted", 0, top),
-            judged=saved.whole("judged", 0, top),
+            evaluated=saved.whole("evaluated", 0, top),
             switches=saved.whole("switches"),
             busy=saved.number("busy", 0.0),
             passed=saved.number("passed", 0.0),
@@ -183,7 +183,9 @@ def _is_cost(cost: object) -> bool:
     return isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < math.inf
 
 
-def checked_switch(max_lag: Any, algorithm: str, time: str | None, clock: Callable[[], float] | None) -> Switch | None:
+def checked_shedder(
+    max_lag: Any, algorithm: str, time: str | None, clock: Callable[[], float] | None
+) -> LoadShedder | None:
     """Return what switches a monitor, None where nothing is to; refuse what cannot be measured or made rougher."""
     if max_lag is None:
         return None
@@ -196,7 +198,7 @@ def checked_switch(max_lag: Any, algorithm: str, time: str | None, clock: Callab
         raise PlanError(
             f"max_lag: {algorithm!r} is approximate already; max_lag goes with an exact algorithm: auto, brute, {exact}"
         )
-    return Switch(max_lag, clock)
+    return LoadShedder(max_lag, clock)
 
 
 def check_query(query: Query, name: str, window: Window) -> None:
@@ -209,11 +211,11 @@ def check_query(query: Query, name: str, window: Window) -> None:
             raise PlanError(f"max_lag: {algorithm!r} cannot serve query {name!r}: {reason}")
 
 
-def note_of(served: Served, switch: Switch | None) -> str:
+def note_of(assigned: Assignment, switch: LoadShedder | None) -> str:
     """Say that a query's answer is approximate, and by which algorithm; nothing where it is exact."""
-    if isinstance(served.query, Threshold):
+    if isinstance(assigned.query, Threshold):
         return ""
-    return _note(served.choice.algorithm if switch is None else LEVELS[switch.load.judged])
+    return _note(assigned.choice.algorithm if switch is None else LEVELS[switch.load.evaluated])
 
 
 def _note(algorithm: str) -> str:
@@ -224,12 +226,14 @@ def _note(algorithm: str) -> str:
 def change_engines(monitor: Monitor) -> None:
     """Let other engines go on from what was last reported, as after a restore."""
     feed = monitor._feed
-    told = [(served, *served.engine.answer(served.place, feed.live_slots)) for served in monitor._served.values()]
+    reported = [
+        (assigned, *assigned.engine.answer(assigned.index, feed.live_slots)) for assigned in monitor._assigned.values()
+    ]
     monitor._engines = {}
-    for served, slots, keys in told:
-        served.choice = monitor._choose(served.query, served.name)
-        served.engine, served.place = monitor._seat(served.query, served.choice)
-        monitor._roll.settle(served)
-        served.engine.set_answer(served.place, slots, keys)
+    for assigned, slots, keys in reported:
+        assigned.choice = monitor._choose(assigned.query, assigned.name)
+        assigned.engine, assigned.index = monitor._seat(assigned.query, assigned.choice)
+        monitor._assignments.settle(assigned)
+        assigned.engine.set_answer(assigned.index, slots, keys)
     for engine in monitor._engines.values():
-        engine.resume(feed.head, feed.judged_tick)
+        engine.resume(feed.head, feed.evaluated_tick)

@@ -11,13 +11,13 @@ import numpy as np
 
 from topwatch.core.constant_arrays import counted
 from topwatch.monitor import incomplete_answers, planner
-from topwatch.monitor.assignments import Roll, Served, explained
+from topwatch.monitor.assignments import Assignment, Assignments, explained
 from topwatch.monitor.batches import Batch
 from topwatch.monitor.changes import Answer, Changes, Entry, join
-from topwatch.monitor.first_only import Firsts
-from topwatch.monitor.ingest import Intake, count_skipped
-from topwatch.monitor.load_shedding import LEVELS, check_query, checked_switch, note_of
-from topwatch.monitor.reorder_buffer import Waiting
+from topwatch.monitor.first_only import FirstOnly
+from topwatch.monitor.ingest import Ingest, count_skipped
+from topwatch.monitor.load_shedding import LEVELS, check_query, checked_shedder, note_of
+from topwatch.monitor.reorder_buffer import ReorderBuffer
 from topwatch.monitor.validation import (
     as_list,
     checked_emit,
@@ -33,7 +33,7 @@ from topwatch.query.queries import KINDS, IncompleteTopK, Query, snapshots_of
 from topwatch.query.windows import LastRows, Latest, Window
 
 if TYPE_CHECKING:
-    from topwatch.core.engine import Engine, Found
+    from topwatch.core.engine import Engine, Report
     from topwatch.core.kernels.rows import Step
     from topwatch.core.stream import Feed
 
@@ -90,26 +90,26 @@ class Monitor:
         **options: Any,
     ) -> None:
         planner.check_algorithm(algorithm, options, LEVELS[1:] if max_lag is not None else ())
-        self._switch = checked_switch(max_lag, algorithm, time, _clock)
+        self._shedder = checked_shedder(max_lag, algorithm, time, _clock)
         listed = [queries] if isinstance(queries, KINDS) else as_list(queries)
         self._window, self._algorithm, self._options = checked_window(window, id, time), algorithm, options
         planner.check_window(self._window, options)
         self._emit = checked_emit(emit, self._window)
-        self._firsts = Firsts() if emit == "first" else None
+        self._first_only = FirstOnly() if emit == "first" else None
         span = checked_lateness(lateness, self._window, time)
-        self._waiting = Waiting(span) if span is not None else None
-        self._intake = Intake(column_name("id", id), column_name("time", time))
+        self._waiting = ReorderBuffer(span) if span is not None else None
+        self._ingest = Ingest(column_name("id", id), column_name("time", time))
         self._every = every
         self._engines: dict[planner.Group, Engine] = {}
-        self._served: dict[str, Served] = {}
-        self._roll = Roll()
+        self._assigned: dict[str, Assignment] = {}
+        self._assignments = Assignments()
         self._alike: dict[tuple[str, ...], int] = {}  # how many queries read the same columns
-        self._counts = dict.fromkeys(("skipped", "judgements", "changes", "unknown_deletes", "pairs"), 0)
+        self._counts = dict.fromkeys(("skipped", "evaluations", "changes", "unknown_deletes", "pairs"), 0)
         by_name = named(listed, ())
         self._count_alike(by_name.values())
         choices = {name: self._choose(query, name) for name, query in by_name.items()}
         for name, query in by_name.items():
-            self._intake.want(query, name)
+            self._ingest.want(query, name)
         self._feed = self._make_feed()
         for name, query in by_name.items():
             self._serve(query, choices[name])
@@ -118,29 +118,29 @@ class Monitor:
 
     def push(self, batch: Any) -> Changes:
         """Take in a batch of rows and return the changes. A batch that is refused changes nothing."""
-        read = self._intake.read(batch, ordered=self._waiting is None)
+        read = self._ingest.read(batch, ordered=self._waiting is None)
         if self._waiting is not None and read.rows:
-            read = self._intake.released(self._waiting.take(read, self._intake.unit()))
+            read = self._ingest.released(self._waiting.take(read, self._ingest.unit()))
         return self._push(read)
 
     def _push(self, read: Batch) -> Changes:
         if read.rows == 0:
             return self._join([])
         if read.times is not None:
-            self._feed.measure(self._intake.unit())
-        needed = [c for c, name in zip(read.columns, self._intake.columns.values(), strict=True) if name]
+            self._feed.measure(self._ingest.unit())
+        needed = [c for c, name in zip(read.columns, self._ingest.columns.values(), strict=True) if name]
         self._counts["skipped"] += count_skipped(needed)
         return self._take(self._feed.push(read.rows, read.columns, read.ids, read.times, self._moved))
 
     def advance(self, time: Any) -> Changes:
         """Let event time move on without a row; rows that wait up to then go on, and none may come before it."""
-        now = self._intake.moment(time)
-        self._feed.measure(self._intake.unit())
+        now = self._ingest.moment(time)
+        self._feed.measure(self._ingest.unit())
         parts = []
         if self._waiting is not None:
-            held = self._waiting.pass_to(now, len(self._intake.columns))
+            held = self._waiting.pass_to(now, len(self._ingest.columns))
             parts += [self._push(held)] if held is not None else []
-        return self._join([*parts, self._take(self._feed.advance(now, judge=self._every == 1))])
+        return self._join([*parts, self._take(self._feed.advance(now, evaluate=self._every == 1))])
 
     def delete(self, ids: Any) -> Changes:
         """Remove rows by id from a ``latest()`` window, all at once; ids that have no row are ignored and counted."""
@@ -149,76 +149,76 @@ class Monitor:
         if not isinstance(self._feed, LatestFeed):
             why = f"rows of a {self._window} window expire by themselves; only latest() has deletions"
             raise QueryError(f"delete: {why}")
-        values = self._intake.ids(ids)
+        values = self._ingest.ids(ids)
         if len(values) == 0:
             return self._join([])
-        unknown, steps = self._feed.delete(values, judge=self._every == 1)
+        unknown, steps = self._feed.delete(values, evaluate=self._every == 1)
         self._counts["unknown_deletes"] += unknown
         return self._take(steps)
 
     def answer(self, name: str | None = None) -> Answer:
         """Return a query's answer as of the last judgement, best first; with one query its name can be left out."""
-        served, lines = self._find(name), self.lines(name)
-        if isinstance(served.query, IncompleteTopK):
-            return incomplete_answers.answer(served, lines)
-        return Answer((Entry(id, score) for id, score, _ in lines), note_of(served, self._switch))
+        assigned, lines = self._find(name), self.lines(name)
+        if isinstance(assigned.query, IncompleteTopK):
+            return incomplete_answers.answer(assigned, lines)
+        return Answer((Entry(id, score) for id, score, _ in lines), note_of(assigned, self._shedder))
 
     def lines(self, name: str | None = None) -> list[tuple[Any, float, int]]:
         """Return a query's answer as (id, score, tick); of rows with equal scores the larger tick is the newer one."""
-        served = self._find(name)
-        slots, keys = served.engine.answer(served.place, self._feed.live_slots)
+        assigned = self._find(name)
+        slots, keys = assigned.engine.answer(assigned.index, self._feed.live_slots)
         ticks = self._feed.window.seq[slots]
         ids = self._ids(slots, ticks)
         names = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
-        scores = -keys if served.query.smaller_is_better else keys
+        scores = -keys if assigned.query.smaller_is_better else keys
         return list(zip(names, scores.tolist(), ticks.tolist(), strict=True))
 
     @property
     def queries(self) -> list[Query]:
         """The queries it serves, each with its name."""
-        return [dataclasses.replace(served.query, name=served.name) for served in self._served.values()]
+        return [dataclasses.replace(assigned.query, name=assigned.name) for assigned in self._assigned.values()]
 
     @property
     def columns(self) -> list[str]:
         """The numeric columns that the queries need."""
-        return [column for column, query in self._intake.columns.items() if query]
+        return [column for column, query in self._ingest.columns.items() if query]
 
     @property
     def now(self) -> float | None:
         """The latest event time: nanoseconds for timestamps, seconds for numbers; None before the first row."""
-        return self._intake.now
+        return self._ingest.now
 
     def add(self, query: Query) -> Changes:
         """Watch one more query; it is judged at once over the window as of the last judgement."""
         if not isinstance(query, KINDS):
             raise QueryError(f"add: expected a query such as TopK(...), got {query!r}")
-        ((name, query),) = named([query], self._served).items()
+        ((name, query),) = named([query], self._assigned).items()
         choice = self._choose(query, name)
-        new = self._intake.want(query, name)
+        new = self._ingest.want(query, name)
         if new:
             self._feed.window.add_columns(new)
         self._count_alike([query])
         self._serve(query, choice)
-        served = self._served[name]
-        found = served.engine.start(served.place, self._feed.head, self._feed.judged_tick, 0)
-        return self._join([self._changes([(served.engine, found)], np.array([self._feed.judged]))])
+        assigned = self._assigned[name]
+        result = assigned.engine.start(assigned.index, self._feed.head, self._feed.evaluated_tick, 0)
+        return self._join([self._changes([(assigned.engine, result)], np.array([self._feed.evaluated]))])
 
     def remove(self, name: str) -> None:
         """Stop watching a query."""
-        served = self._find(name)
-        served.engine.remove(served.place)
-        self._alike[served.query.reads] -= 1
-        del self._served[served.name]
-        for column in served.query.columns:
-            needy = (other.name for other in self._served.values() if column in other.query.columns)
-            self._intake.columns[column] = next(needy, "")
-        self._feed.every.repeats = max((snapshots_of(one.query) for one in self._served.values()), default=1)
+        assigned = self._find(name)
+        assigned.engine.remove(assigned.index)
+        self._alike[assigned.query.reads] -= 1
+        del self._assigned[assigned.name]
+        for column in assigned.query.columns:
+            needy = (other.name for other in self._assigned.values() if column in other.query.columns)
+            self._ingest.columns[column] = next(needy, "")
+        self._feed.every.repeats = max((snapshots_of(one.query) for one in self._assigned.values()), default=1)
         self._close_empty()
 
     def stats(self) -> dict[str, int]:
         """Return counters since the start.
 
-        ``rows`` seen, ``live`` rows, ``late`` ones that were dropped, those ``waiting``, ``queries``, ``judgements``,
+        ``rows`` seen, ``live`` rows, ``late`` ones that were dropped, those ``waiting``, ``queries``, ``evaluations``,
         ``changes``, ``skipped`` rows, ``unknown_deletes``; ``scores`` computed and ``pruned``, the pairs of a row and a
         query that were never scored; ``kept`` rows over all queries, ``recomputations`` from scratch, ``switches``
         between PA and RAPF, ``influence`` list entries, ``bytes`` of state. Of IncompleteTopK the ``objects``, and rows
@@ -236,33 +236,33 @@ class Monitor:
             "live": self._feed.live(),
             "late": self._waiting.late if self._waiting is not None else 0,
             "waiting": len(self._waiting) if self._waiting is not None else 0,
-            "queries": len(self._served),
+            "queries": len(self._assigned),
             **counts,
             **totals,
             "pruned": max(0, pairs - totals.get("scores", 0)),
             "bytes": totals.get("bytes", 0) + self._feed.bytes(),
-            **(self._switch.stats() if self._switch is not None else {}),
+            **(self._shedder.stats() if self._shedder is not None else {}),
         }
 
     def explain(self) -> str:
         """Say which algorithm serves which query, why, and how rows find it."""
-        return explained(self._window, self._served.values())
+        return explained(self._window, self._assigned.values())
 
     def why(self, id: Any, name: str | None = None) -> Why:
         """Say why a row is in a query's answer or not, as of the last judgement."""
-        served = self._find(name)
+        assigned = self._find(name)
         live = self._feed.live_slots()
         rows = self._feed.window.rows()
-        number = {column: place for place, column in enumerate(self._intake.columns)}
-        columns = {column: rows.columns[number[column], live] for column in served.query.columns}
+        number = {column: index for index, column in enumerate(self._ingest.columns)}
+        columns = {column: rows.columns[number[column], live] for column in assigned.query.columns}
         ids = self._ids(live, rows.seq[live])
         names = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
-        answer = self.answer(served.name)
+        answer = self.answer(assigned.name)
         mine = np.flatnonzero([_same(name, id) for name in names])
-        if isinstance(served.query, IncompleteTopK):
-            return incomplete_answers.explain(id, served, live[mine], answer)
+        if isinstance(assigned.query, IncompleteTopK):
+            return incomplete_answers.explain(id, assigned, live[mine], answer)
         row = int(mine[-1]) if mine.size else None
-        return explain_row(id, served.name, served.query, columns, rows.seq[live], row, answer, names)
+        return explain_row(id, assigned.name, assigned.query, columns, rows.seq[live], row, answer, names)
 
     def snapshot(self) -> bytes:
         """Return the whole state as bytes."""
@@ -283,8 +283,8 @@ class Monitor:
         """Make a feed; ``held`` is how many rows it begins with, after a restore."""
         from topwatch.core.stream import FifoFeed, LatestFeed
 
-        window, columns = self._window, len(self._intake.columns)
-        schedule = schedule_of(self._every, window, self._intake.time)
+        window, columns = self._window, len(self._ingest.columns)
+        schedule = schedule_of(self._every, window, self._ingest.time)
         if isinstance(window, Latest):
             return LatestFeed(columns, schedule) if held is None else LatestFeed(columns, schedule, held)
         if isinstance(window, LastRows):
@@ -296,23 +296,23 @@ class Monitor:
             self._alike[query.reads] = self._alike.get(query.reads, 0) + 1
 
     def _choose(self, query: Query, name: str) -> planner.Choice:
-        if self._firsts is not None and isinstance(query, IncompleteTopK):
+        if self._first_only is not None and isinstance(query, IncompleteTopK):
             raise QueryError("emit: 'first' is of rows, and IncompleteTopK of objects; accepted is 'changes'")
-        if self._switch is not None:
+        if self._shedder is not None:
             check_query(query, name, self._window)
         planner.check_cells(query, name, self._options)
         choice = planner.choose(query, name, self._window, self._algorithm, self._options)
-        return choice if self._switch is None else self._switch.load.choice(choice)
+        return choice if self._shedder is None else self._shedder.load.choice(choice)
 
     def _serve(self, query: Query, choice: planner.Choice, group: planner.Group | None = None) -> None:
-        self._served[choice.query] = Served(query, choice.query, *self._seat(query, choice, group), choice)
+        self._assigned[choice.query] = Assignment(query, choice.query, *self._seat(query, choice, group), choice)
         self._feed.every.repeats = max(self._feed.every.repeats, snapshots_of(query))
-        self._roll.add(self._served[choice.query])
+        self._assignments.add(self._assigned[choice.query])
 
     def _seat(self, query: Query, choice: planner.Choice, known: planner.Group | None = None) -> tuple[Engine, int]:
         """Find or make the engine that serves a query, and give it a place there; its group may be known."""
         group = known or planner.group_of(query, choice.algorithm, self._alike[query.reads])
-        number = {column: place for place, column in enumerate(self._intake.columns)}
+        number = {column: index for index, column in enumerate(self._ingest.columns)}
         if group not in self._engines:
             self._engines[group] = planner.build(group, self._feed, self._window, number, self._options)
             if group.columns and known is None:
@@ -323,61 +323,61 @@ class Monitor:
         """Move queries that read the columns of a new group into it from the one without a grid."""
         engine = self._engines[group]
         odd = self._engines.get(group._replace(columns=()))
-        for served in self._served.values():
-            if served.engine is odd and served.query.reads == group.columns:
-                served.engine.remove(served.place)
-                served.engine, served.place = engine, engine.add(served.query, number)
-                engine.start(served.place, self._feed.head, self._feed.judged_tick, 0)
-                self._roll.settle(served)
+        for assigned in self._assigned.values():
+            if assigned.engine is odd and assigned.query.reads == group.columns:
+                assigned.engine.remove(assigned.index)
+                assigned.engine, assigned.index = engine, engine.add(assigned.query, number)
+                engine.start(assigned.index, self._feed.head, self._feed.evaluated_tick, 0)
+                self._assignments.settle(assigned)
         self._close_empty(keep=engine)
 
     def _close_empty(self, keep: Engine | None = None) -> None:
         """Close engines that serve no query any more."""
-        busy = {id(served.engine) for served in self._served.values()}
+        busy = {id(assigned.engine) for assigned in self._assigned.values()}
         self._engines = {
             group: engine for group, engine in self._engines.items() if engine is keep or id(engine) in busy
         }
 
     def _take(self, steps: Iterator[Step]) -> Changes:
-        began = self._switch.before(self) if self._switch is not None else 0.0
+        began = self._shedder.before(self) if self._shedder is not None else 0.0
         parts = []
-        rows = judgements = 0
+        rows = evaluations = 0
         for step in steps:
-            judgements += step.at.size
+            evaluations += step.at.size
             rows += step.arrived.size
             # Several judgements may stand at one row: they are told apart by their numbers until all is in order.
             numbered = step._replace(at=counted(0, step.at.size))
-            found = [(engine, engine.process(numbered)) for engine in self._engines.values()]
-            parts.append(self._changes(found, step.at))
-        self._counts["judgements"] += judgements
-        self._counts["pairs"] += rows * len(self._served)
-        if self._switch is not None:
-            self._switch.after(self, began, rows, judgements > 0)
+            result = [(engine, engine.process(numbered)) for engine in self._engines.values()]
+            parts.append(self._changes(result, step.at))
+        self._counts["evaluations"] += evaluations
+        self._counts["pairs"] += rows * len(self._assigned)
+        if self._shedder is not None:
+            self._shedder.after(self, began, rows, evaluations > 0)
         return self._join(parts)
 
-    def _changes(self, found: list[tuple[Engine, Found]], at_of: np.ndarray) -> Changes:
+    def _changes(self, result: list[tuple[Engine, Report]], at_of: np.ndarray) -> Changes:
         """Put what the engines found in order; ``at_of`` gives each judgement's row."""
-        found = [(engine, part) for engine, part in found if part.key.size]
-        if not found:
-            return join(self._roll.names, [])
-        what = np.concatenate([part.what for _, part in found])
-        key = np.concatenate([part.key for _, part in found])
-        query = np.concatenate([self._roll.numbers(engine, part.what[:, 1]) for engine, part in found])
+        result = [(engine, part) for engine, part in result if part.key.size]
+        if not result:
+            return join(self._assignments.names, [])
+        what = np.concatenate([part.what for _, part in result])
+        key = np.concatenate([part.key for _, part in result])
+        query = np.concatenate([self._assignments.numbers(engine, part.what[:, 1]) for engine, part in result])
         number, op, slot = what[:, 0], what[:, 2], what[:, 3]
         seq = self._feed.window.seq[slot]
-        score = key * self._roll.signs[query]
-        if len(found) > 1 or not self._roll.in_order(found[0][0]):
+        score = key * self._assignments.signs[query]
+        if len(result) > 1 or not self._assignments.in_order(result[0][0]):
             order = np.lexsort((-seq, -key, op, query, number))
             number, query, op, slot, seq, score = (part[order] for part in (number, query, op, slot, seq, score))
-        if self._firsts is not None:
-            chosen = self._firsts.choose(query, op, seq, self._feed.head)
+        if self._first_only is not None:
+            chosen = self._first_only.choose(query, op, seq, self._feed.head)
             number, query, op, slot, seq, score = (part[chosen] for part in (number, query, op, slot, seq, score))
         self._counts["changes"] += number.size
-        return Changes(self._roll.names, at_of[number], query, op, self._ids(slot, seq), score, seq)
+        return Changes(self._assignments.names, at_of[number], query, op, self._ids(slot, seq), score, seq)
 
     def _join(self, parts: list[Changes]) -> Changes:
-        changes = join(self._roll.names, parts)
-        return changes if self._switch is None else self._switch.noted(changes)
+        changes = join(self._assignments.names, parts)
+        return changes if self._shedder is None else self._shedder.noted(changes)
 
     def _ids(self, slots: np.ndarray, ticks: np.ndarray) -> Any:
         return np.empty(0) if self._feed.ids is None else self._feed.ids.read(slots, ticks)
@@ -386,19 +386,19 @@ class Monitor:
         for engine in self._engines.values():
             engine.relocate()
 
-    def _find(self, name: str | None) -> Served:
+    def _find(self, name: str | None) -> Assignment:
         if name is None:
-            if len(self._served) == 1:
-                return next(iter(self._served.values()))
+            if len(self._assigned) == 1:
+                return next(iter(self._assigned.values()))
             raise QueryError(
-                f"name: this monitor has {len(self._served)} queries; say which: {', '.join(self._served)}"
+                f"name: this monitor has {len(self._assigned)} queries; say which: {', '.join(self._assigned)}"
             )
-        if name not in self._served:
+        if name not in self._assigned:
             raise QueryError(
-                f"name: no query is called {name!r}; there are {', '.join(self._served) or 'none'}"
-                + nearest_name(str(name), self._served)
+                f"name: no query is called {name!r}; there are {', '.join(self._assigned) or 'none'}"
+                + nearest_name(str(name), self._assigned)
             )
-        return self._served[name]
+        return self._assigned[name]
 
     def _check(self) -> None:
         """Assert the invariants of all structures."""

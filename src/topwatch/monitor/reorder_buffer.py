@@ -10,7 +10,7 @@ from topwatch.core.saved_state import Fields, Saved
 from topwatch.monitor.batches import NANOSECONDS, Batch
 
 
-class Waiting:
+class ReorderBuffer:
     """Holds rows back for a span of event time.
 
     A row is late when its time lies more than the span before the latest time of the rows that came before it; it is
@@ -78,7 +78,7 @@ class Waiting:
     @classmethod
     def load(
         cls, numbers: Fields, saved: Saved, columns: int, named: bool, ids: Any, kind: str | None, now: float | None
-    ) -> Waiting:
+    ) -> ReorderBuffer:
         """Undo :meth:`save`, for rows of so many columns, with ids where they are ``named``.
 
         ``kind`` is that of their times, and ``now`` the time of the last that has gone on.
@@ -120,12 +120,14 @@ def read_times(saved: Saved, name: str, rows: int | None, kind: str | None) -> n
     return saved.floats(name, rows, finite=True)
 
 
-def _pick(batch: Batch, places: np.ndarray) -> Batch:
+def _pick(batch: Batch, indices: np.ndarray) -> Batch:
     assert batch.times is not None
     ids = batch.ids
     if ids is not None:
-        ids = ids[places] if isinstance(ids, np.ndarray) else ids.take(places)
-    return Batch(places.size, [column[places] for column in batch.columns], ids, batch.times[places], batch.time_kind)
+        ids = ids[indices] if isinstance(ids, np.ndarray) else ids.take(indices)
+    return Batch(
+        indices.size, [column[indices] for column in batch.columns], ids, batch.times[indices], batch.time_kind
+    )
 
 
 def _widened(batch: Batch, columns: int) -> Batch:

@@ -25,7 +25,7 @@ from topwatch.monitor.query_fields import (
     read_query,
     read_window,
 )
-from topwatch.monitor.reorder_buffer import Waiting, read_time, read_times
+from topwatch.monitor.reorder_buffer import ReorderBuffer, read_time, read_times
 from topwatch.query.errors import DataError, PlanError, QueryError
 from topwatch.query.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Query, TopK
 from topwatch.query.windows import LastRows, Latest
@@ -33,8 +33,8 @@ from topwatch.query.windows import LastRows, Latest
 if TYPE_CHECKING:
     from topwatch.core.engine import Engine
     from topwatch.core.kernels.scoring import Floats, Ints
-    from topwatch.monitor.assignments import Served
-    from topwatch.monitor.ingest import Intake
+    from topwatch.monitor.assignments import Assignment
+    from topwatch.monitor.ingest import Ingest
     from topwatch.monitor.monitor import Monitor
 
 # Queries ask for room for their answers when they are made. So many rows for all, and so many for each byte.
@@ -46,19 +46,19 @@ def save(monitor: Monitor) -> bytes:
     """Return a monitor's state as bytes."""
     from topwatch.core.saved_stream import save_feed
 
-    feed, intake = monitor._feed, monitor._intake
+    feed, ingest = monitor._feed, monitor._ingest
     fields, arrays = save_feed(feed)
     live = feed.window.live_slots()
     order = np.full(feed.window.capacity, -1)
     order[live] = np.arange(live.size)
-    for i, served in enumerate(monitor._served.values()):
-        if not _is_derived(monitor, served):
-            slots, keys = served.engine.answer(served.place, feed.live_slots)
+    for i, assigned in enumerate(monitor._assigned.values()):
+        if not _is_derived(monitor, assigned):
+            slots, keys = assigned.engine.answer(assigned.index, feed.live_slots)
             arrays[f"answer {i} rows"], arrays[f"answer {i} keys"] = order[slots], keys
-    for i, (engine, places) in enumerate(_engines(monitor)):
-        arrays |= {f"engine {i} {name}": array for name, array in engine.save(places).items()}
-    if monitor._firsts is not None:
-        arrays |= monitor._firsts.save([served.number for served in monitor._served.values()], feed.head)
+    for i, (engine, indices) in enumerate(_engines(monitor)):
+        arrays |= {f"engine {i} {name}": array for name, array in engine.save(indices).items()}
+    if monitor._first_only is not None:
+        arrays |= monitor._first_only.save([assigned.number for assigned in monitor._assigned.values()], feed.head)
     waiting = None
     if monitor._waiting is not None:
         waiting, held = monitor._waiting.save()
@@ -69,21 +69,21 @@ def save(monitor: Monitor) -> bytes:
     grids = {id(engine): bool(group.columns) for group, engine in monitor._engines.items()}
     header = {
         "queries": [
-            {**describe_query(served.query), "name": served.name, "grid": grids[id(served.engine)]}
-            for served in monitor._served.values()
+            {**describe_query(assigned.query), "name": assigned.name, "grid": grids[id(assigned.engine)]}
+            for assigned in monitor._assigned.values()
         ],
         "window": describe_window(monitor._window),
         "every": describe_every(monitor._every),
         "algorithm": monitor._algorithm,
         "emit": monitor._emit,
         "options": monitor._options,
-        "load": monitor._switch.save() if monitor._switch is not None else None,
-        "id": intake.id,
-        "time": intake.time,
-        "columns": list(intake.columns),
-        "id_kind": intake.id_kind,
-        "time_kind": intake.time_kind,
-        "now": intake.now,
+        "load": monitor._shedder.save() if monitor._shedder is not None else None,
+        "id": ingest.id,
+        "time": ingest.time,
+        "columns": list(ingest.columns),
+        "id_kind": ingest.id_kind,
+        "time_kind": ingest.time_kind,
+        "now": ingest.now,
         "counts": monitor._counts,
         "waiting": waiting,
         "feed": fields,
@@ -97,7 +97,7 @@ def resume(kind: type[Monitor], blob: bytes) -> Monitor:
     try:
         monitor = _monitor(kind, header)
         queries = _queries(header, monitor, MOST_KEPT + KEPT_PER_BYTE * len(blob))
-        _read_intake(header, monitor._intake, [query for query, _ in queries])
+        _read_ingest(header, monitor._ingest, [query for query, _ in queries])
         slots = _feed(header, saved, monitor)
         _serve(header, saved, monitor, queries, slots)
     except (QueryError, PlanError) as error:
@@ -113,7 +113,7 @@ def taken_over(blob: bytes, algorithm: str, options: Mapping[str, Any], every: i
     from topwatch.monitor.monitor import Monitor
 
     monitor = Monitor.restore(blob)
-    saved = [Saved(engine.save(places)) for engine, places in _engines(monitor)]
+    saved = [Saved(engine.save(indices)) for engine, indices in _engines(monitor)]
     monitor._algorithm, monitor._options = algorithm, dict(options)
     if every is not None:
         monitor._every, monitor._feed.every = every, EveryRows(every)
@@ -146,8 +146,8 @@ def _monitor(kind: type[Monitor], header: Fields) -> Monitor:
         max_lag=lag,
         **options,
     )
-    if monitor._switch is not None and load is not None:
-        monitor._switch.restore(load)
+    if monitor._shedder is not None and load is not None:
+        monitor._shedder.restore(load)
     counts = header.fields("counts")
     monitor._counts = {name: counts.whole(name) for name in monitor._counts}
     counts.done()
@@ -156,16 +156,16 @@ def _monitor(kind: type[Monitor], header: Fields) -> Monitor:
 
 def _queries(header: Fields, monitor: Monitor, most_kept: int) -> list[tuple[Query, bool]]:
     """Return the queries, each with whether its group has a grid."""
-    found: list[tuple[Query, bool]] = []
+    result: list[tuple[Query, bool]] = []
     for data in header.each("queries"):
         grid = data.flag("grid")
-        found.append((read_query(data), grid))
+        result.append((read_query(data), grid))
         data.done()
-    names = [query.name for query, _ in found]
+    names = [query.name for query, _ in result]
     header.expect(len(set(names)) == len(names), "queries", "names that differ", names)
-    kept = sum(_most(query, monitor) or 0 for query, _ in found)
+    kept = sum(_most(query, monitor) or 0 for query, _ in result)
     header.expect(kept <= most_kept, "queries", f"answers of at most {most_kept} rows together", kept)
-    return found
+    return result
 
 
 def _most(query: Query, monitor: Monitor) -> int | None:
@@ -175,20 +175,20 @@ def _most(query: Query, monitor: Monitor) -> int | None:
     return min(query.k, monitor._window.rows) if isinstance(monitor._window, LastRows) else int(query.k)
 
 
-def _read_intake(header: Fields, intake: Intake, queries: list[Query]) -> None:
+def _read_ingest(header: Fields, ingest: Ingest, queries: list[Query]) -> None:
     """Read what a monitor knows of its batches; which query needs a column follows from the queries."""
-    intake.columns = dict.fromkeys(header.texts("columns"), "")
+    ingest.columns = dict.fromkeys(header.texts("columns"), "")
     for query in queries:
-        new = intake.want(query, str(query.name))
-        header.expect(new == 0, "columns", f"the columns {query.columns}", list(intake.columns))
+        new = ingest.want(query, str(query.name))
+        header.expect(new == 0, "columns", f"the columns {query.columns}", list(ingest.columns))
     if not header.missing("id_kind"):
-        intake.id_kind = header.text("id_kind")
-        header.expect(intake.id is not None, "id_kind", "none, since rows have no ids", intake.id_kind)
+        ingest.id_kind = header.text("id_kind")
+        header.expect(ingest.id is not None, "id_kind", "none, since rows have no ids", ingest.id_kind)
     if not header.missing("time_kind"):
-        intake.time_kind = header.text("time_kind")
-        known = intake.time is not None and intake.time_kind in (NANOSECONDS, SECONDS)
-        header.expect(known, "time_kind", f"{NANOSECONDS!r} or {SECONDS!r} of a time column", intake.time_kind)
-    intake.now = read_time(header, "now", intake.time_kind)
+        ingest.time_kind = header.text("time_kind")
+        known = ingest.time is not None and ingest.time_kind in (NANOSECONDS, SECONDS)
+        header.expect(known, "time_kind", f"{NANOSECONDS!r} or {SECONDS!r} of a time column", ingest.time_kind)
+    ingest.now = read_time(header, "now", ingest.time_kind)
 
 
 def _feed(header: Fields, saved: Saved, monitor: Monitor) -> Ints:
@@ -197,37 +197,37 @@ def _feed(header: Fields, saved: Saved, monitor: Monitor) -> Ints:
     from topwatch.core.schedule import EveryTime
     from topwatch.core.stream import FifoFeed
 
-    intake = monitor._intake
-    columns = saved.floats("columns", len(intake.columns), None, nan=True)
+    ingest = monitor._ingest
+    columns = saved.floats("columns", len(ingest.columns), None, nan=True)
     rows = columns.shape[1]
-    ids, waiting_ids = (_ids(saved, name, intake) for name in ("ids", "waiting ids"))
-    named = intake.id is not None and rows > 0
+    ids, waiting_ids = (_ids(saved, name, ingest) for name in ("ids", "waiting ids"))
+    named = ingest.id is not None and rows > 0
     saved.expect((ids is not None) == named and (ids is None or len(ids) == rows), "ids", f"ids of {rows} rows")
     monitor._feed = feed = monitor._make_feed(rows)
-    feed.measure(intake.unit())
-    now, times = intake.now, None
-    header.expect(now is not None or intake.time is None or rows == 0, "now", "the latest time", None)
-    if isinstance(feed, FifoFeed) and intake.time is not None and rows:
-        times = read_times(saved, "times", rows, intake.time_kind)
+    feed.measure(ingest.unit())
+    now, times = ingest.now, None
+    header.expect(now is not None or ingest.time is None or rows == 0, "now", "the latest time", None)
+    if isinstance(feed, FifoFeed) and ingest.time is not None and rows:
+        times = read_times(saved, "times", rows, ingest.time_kind)
         saved.expect(np.all(times[1:] >= times[:-1]) and times[-1] <= now, "times", f"times that rise, up to {now}")
     if isinstance(feed.every, EveryTime):
         header.expect(now is None or abs(now) / feed.every.span < 2**62, "now", "a time that can be judged", now)
         feed.every.resume(now)
     waiting = header.maybe("waiting")
     if waiting is not None:
-        fits = intake.time is not None and not isinstance(monitor._window, Latest)
+        fits = ingest.time is not None and not isinstance(monitor._window, Latest)
         header.expect(fits, "waiting", "nothing, since rows do not wait in this window", "something")
-        monitor._waiting = Waiting.load(
-            waiting, saved, len(intake.columns), intake.id is not None, waiting_ids, intake.time_kind, now
+        monitor._waiting = ReorderBuffer.load(
+            waiting, saved, len(ingest.columns), ingest.id is not None, waiting_ids, ingest.time_kind, now
         )
     return load_feed(feed, header.fields("feed"), saved, columns, ids, times)
 
 
-def _ids(saved: Saved, name: str, intake: Intake) -> Any:
+def _ids(saved: Saved, name: str, ingest: Ingest) -> Any:
     if not saved.has(name):
         return None
-    saved.expect(intake.id_kind is not None, name, "no ids, since there have been none")
-    return snapshot_format.ids_from_array(name, saved.raw(name), str(intake.id_kind))
+    saved.expect(ingest.id_kind is not None, name, "no ids, since there have been none")
+    return snapshot_format.ids_from_array(name, saved.raw(name), str(ingest.id_kind))
 
 
 def _serve(header: Fields, saved: Saved, monitor: Monitor, queries: list[tuple[Query, bool]], slots: Ints) -> None:
@@ -239,17 +239,17 @@ def _serve(header: Fields, saved: Saved, monitor: Monitor, queries: list[tuple[Q
         group = planner.group_of(query, choice.algorithm, planner.MANY_QUERIES if grid else 1)
         header.expect(bool(group.columns) == grid, "queries", f"a grid where {choice.algorithm} has one", grid)
         monitor._serve(query, choice, group)
-        served = monitor._served[choice.query]
-        if not _is_derived(monitor, served):
-            served.engine.set_answer(served.place, *_answer(saved.part(f"answer {i} "), monitor, query, slots))
+        assigned = monitor._assigned[choice.query]
+        if not _is_derived(monitor, assigned):
+            assigned.engine.set_answer(assigned.index, *_answer(saved.part(f"answer {i} "), monitor, query, slots))
     for i, (engine, _) in enumerate(_engines(monitor)):
-        engine.resume(feed.head, feed.judged_tick)
+        engine.resume(feed.head, feed.evaluated_tick)
         mine = saved.part(f"engine {i} ")
         engine.load(mine)
         mine.done()
-    if monitor._firsts is not None:
-        numbers = [served.number for served in monitor._served.values()]
-        monitor._firsts.load(saved, numbers, feed.head, feed.judged)
+    if monitor._first_only is not None:
+        numbers = [assigned.number for assigned in monitor._assigned.values()]
+        monitor._first_only.load(saved, numbers, feed.head, feed.evaluated)
 
 
 def _answer(saved: Saved, monitor: Monitor, query: Query, slots: Ints) -> tuple[Ints, Floats]:
@@ -259,15 +259,15 @@ def _answer(saved: Saved, monitor: Monitor, query: Query, slots: Ints) -> tuple[
     keys = saved.floats("keys", rows.size)
     most = _most(query, monitor)
     saved.expect(most is None or rows.size <= most, "rows", f"at most {most} rows", rows.size)
-    found = slots[rows]
-    saved.expect(np.isin(found, feed.live_slots()).all(), "rows", "rows that the last judgement saw")
-    seq = window.seq[found]
+    result = slots[rows]
+    saved.expect(np.isin(result, feed.live_slots()).all(), "rows", "rows that the last judgement saw")
+    seq = window.seq[result]
     after = (keys[:-1] > keys[1:]) | ((keys[:-1] == keys[1:]) & (seq[:-1] > seq[1:]))
     saved.expect(after.all() and np.unique(rows).size == rows.size, "rows", "rows that differ, best first")
-    place = {column: i for i, column in enumerate(monitor._intake.columns)}
+    index = {column: i for i, column in enumerate(monitor._ingest.columns)}
     for column in query.columns:
         low, high = query.where.get(column, (-np.inf, np.inf))
-        values = window.columns[place[column], found]
+        values = window.columns[index[column], result]
         saved.expect(np.all((values >= low) & (values <= high)), "rows", "rows that the query ranks")
     if isinstance(query, Dominating):
         whole = np.all((keys == np.floor(keys)) & (np.abs(keys) <= 2**53))
@@ -275,17 +275,17 @@ def _answer(saved: Saved, monitor: Monitor, query: Query, slots: Ints) -> tuple[
     if isinstance(query, FrequentSkyline):
         saved.expect(np.all((keys > 0) & (keys <= 1)), "keys", "shares from 0 to 1")
     saved.done()
-    return found, keys
+    return result, keys
 
 
-def _is_derived(monitor: Monitor, served: Served) -> bool:
+def _is_derived(monitor: Monitor, assigned: Assignment) -> bool:
     """Tell whether what was last reported follows from the rows; an exact algorithm may have followed another."""
-    return monitor._switch is None and planner.is_derived(served.query, served.choice.algorithm)
+    return monitor._shedder is None and planner.is_derived(assigned.query, assigned.choice.algorithm)
 
 
 def _engines(monitor: Monitor) -> list[tuple[Engine, list[int]]]:
     """Return the engines in the order of the first query of each, with the places of its queries in their order."""
-    found: dict[int, tuple[Engine, list[int]]] = {}
-    for served in monitor._served.values():
-        found.setdefault(id(served.engine), (served.engine, []))[1].append(served.place)
-    return list(found.values())
+    result: dict[int, tuple[Engine, list[int]]] = {}
+    for assigned in monitor._assigned.values():
+        result.setdefault(id(assigned.engine), (assigned.engine, []))[1].append(assigned.index)
+    return list(result.values())

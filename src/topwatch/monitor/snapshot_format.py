@@ -72,7 +72,7 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _arrays(described: Any, blob: bytes, place: int) -> dict[str, np.ndarray]:
+def _arrays(described: Any, blob: bytes, path: int) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     end = len(blob) - 4
     if not isinstance(described, list):
@@ -89,14 +89,14 @@ def _arrays(described: Any, blob: bytes, place: int) -> dict[str, np.ndarray]:
         kind, count = np.dtype(dtype), 1
         for n in shape:
             count *= n  # Python's numbers do not overflow
-        if count * kind.itemsize > end - place:
-            refuse(f"array {name!r}", f"at most the {end - place} bytes that are left", f"shape {shape}")
+        if count * kind.itemsize > end - path:
+            refuse(f"array {name!r}", f"at most the {end - path} bytes that are left", f"shape {shape}")
         if 0 in shape and max(shape) > end:
             refuse(f"array {name!r}", "a shape that fits its bytes", shape)
-        arrays[name] = np.frombuffer(blob, kind, count=count, offset=place).reshape(shape).copy()
-        place += count * kind.itemsize
-    if place != end:
-        refuse("arrays", "as many bytes as they say", f"{end - place} more")
+        arrays[name] = np.frombuffer(blob, kind, count=count, offset=path).reshape(shape).copy()
+        path += count * kind.itemsize
+    if path != end:
+        refuse("arrays", "as many bytes as they say", f"{end - path} more")
     return arrays
 
 
@@ -132,15 +132,15 @@ def ids_from_array(name: str, array: np.ndarray, kind: str) -> Any:
 def _from_arrow(name: str, stream: bytes) -> Any:
     import pyarrow as pa
 
-    place = f"array {name!r}"
+    path = f"array {name!r}"
     try:
         source = pa.BufferReader(stream)
         schema = pa.ipc.read_schema(pa.ipc.read_message(source))
         if schema.names != ["id"]:
-            refuse(place, "an Arrow stream with ids", schema.names)
+            refuse(path, "an Arrow stream with ids", schema.names)
         message = pa.ipc.read_message(source)
         if message.type != "record batch" or _is_compressed(message.metadata.to_pybytes()):
-            refuse(place, "an Arrow record batch that is not compressed", message.type)  # small bytes, large memory
+            refuse(path, "an Arrow record batch that is not compressed", message.type)  # small bytes, large memory
         batch = pa.ipc.read_record_batch(message, schema)
         batch.validate(full=True)
         ids = batch.column(0)
@@ -152,7 +152,7 @@ def _from_arrow(name: str, stream: bytes) -> Any:
     except (pa.ArrowException, EOFError, OSError, ValueError, OverflowError, struct.error) as error:
         if isinstance(error, DataError):
             raise
-        refuse(place, "an Arrow stream with ids", str(error).partition("\n")[0])
+        refuse(path, "an Arrow stream with ids", str(error).partition("\n")[0])
 
 
 def _is_compressed(message: bytes) -> bool:

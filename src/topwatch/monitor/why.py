@@ -38,7 +38,7 @@ class Why:
     answer: bool
     score: float | None
     rank: int | None
-    bar: float | None
+    threshold: float | None
     dominators: list[Entry] = field(default_factory=list)
     reason: str = ""
     dominated_by: int | None = None
@@ -58,13 +58,13 @@ def explain_row(
     names: list[Any],
 ) -> Why:
     """Explain the standing of the live row number ``row`` (None: no live row has the id); ``names`` are all ids."""
-    bar = _bar(query, answer)
+    threshold = _threshold(query, answer)
     if row is None:
-        return Why(id, name, False, False, None, None, bar, reason=f"No live row has the id {id!r}.")
+        return Why(id, name, False, False, None, None, threshold, reason=f"No live row has the id {id!r}.")
     missing = [column for column in query.columns if np.isnan(columns[column][row])]
     if missing:
         reason = f"{id!r} is not ranked: it has no value for {', '.join(missing)}."
-        return Why(id, name, True, False, None, None, bar, reason=reason)
+        return Why(id, name, True, False, None, None, threshold, reason=reason)
     if isinstance(query, Dominating):
         return _explain_dominating(id, name, query, columns, ticks, row, answer, names)
     if isinstance(query, Skyline | FrequentSkyline):
@@ -75,10 +75,10 @@ def explain_row(
         value = columns[column][row]
         if not low <= value <= high:
             reason = f"{id!r} is not ranked: its {column} is {value:g}, outside {low:g} to {high:g}."
-            return Why(id, name, True, False, score, None, bar, reason=reason)
+            return Why(id, name, True, False, score, None, threshold, reason=reason)
     if np.isnan(score):
         reason = f"{id!r} is not ranked: its score is not a number."
-        return Why(id, name, True, False, None, None, bar, reason=reason)
+        return Why(id, name, True, False, None, None, threshold, reason=reason)
     ranked = ~np.isnan(scores)
     for column, (low, high) in query.where.items():
         ranked &= (columns[column] >= low) & (columns[column] <= high)
@@ -95,8 +95,10 @@ def explain_row(
     if inside:
         reason = f"{id!r} scores {score:g} and is number {rank} of {query.k}."
     else:
-        reason = f"{id!r} scores {score:g} and is number {rank}: {bar:g} is needed to be among the best {query.k}."
-    return Why(id, name, True, inside, score, rank, bar, dominators, reason)
+        reason = (
+            f"{id!r} scores {score:g} and is number {rank}: {threshold:g} is needed to be among the best {query.k}."
+        )
+    return Why(id, name, True, inside, score, rank, threshold, dominators, reason)
 
 
 def _explain_dominating(
@@ -110,35 +112,35 @@ def _explain_dominating(
     names: list[Any],
 ) -> Why:
     """Explain a row by what it dominates and what dominates it."""
-    bar = _bar(query, answer)
+    threshold = _threshold(query, answer)
     outside, ranked = _ranked(query, columns, row)
     if outside:
-        return Why(id, name, True, False, None, None, bar, reason=f"{id!r} {outside}")
+        return Why(id, name, True, False, None, None, threshold, reason=f"{id!r} {outside}")
     below, above = _dominance(query, columns, ranked, row)
     score = float(below.sum())
     newest = np.flatnonzero(above)[::-1]
     first = [Entry(names[i], float(_dominance(query, columns, ranked, i)[0].sum())) for i in newest[:NAMED].tolist()]
-    place = sum(1 for entry in answer if entry.score > score)
-    inside = bar is None or score > bar
-    if not inside and score == bar:
+    rank = sum(1 for entry in answer if entry.score > score)
+    inside = threshold is None or score > threshold
+    if not inside and score == threshold:
         # Of equal scores the newest are in: as many as the answer has, and this row if it is one of them.
         equal = [entry.id for entry in answer if entry.score == score]
         inside = id in equal
-        place += equal.index(id) if inside else 0
+        rank += equal.index(id) if inside else 0
     elif inside:
-        place = next((i for i, entry in enumerate(answer) if entry.id == id and entry.score == score), place)
+        rank = next((i for i, entry in enumerate(answer) if entry.id == id and entry.score == score), rank)
     many = f"{score:g} {'row' if score == 1 else 'rows'}"
     if inside:
-        reason = f"{id!r} dominates {many} and is number {place + 1} of {query.k}"
+        reason = f"{id!r} dominates {many} and is number {rank + 1} of {query.k}"
     else:
-        reason = f"{id!r} dominates {many}: {bar:g} are needed to be among the best {query.k}"
+        reason = f"{id!r} dominates {many}: {threshold:g} are needed to be among the best {query.k}"
     listed = ", ".join(repr(entry.id) for entry in first) + (" ..." if newest.size > len(first) else "")
     reason += (
         f"; {newest.size} {'row dominates' if newest.size == 1 else 'rows dominate'} it: {listed}."
         if first
         else "; no row dominates it."
     )
-    return Why(id, name, True, inside, score, place + 1 if inside else None, bar, first, reason, int(newest.size))
+    return Why(id, name, True, inside, score, rank + 1 if inside else None, threshold, first, reason, int(newest.size))
 
 
 def _explain_skyline(
@@ -151,10 +153,10 @@ def _explain_skyline(
     names: list[Any],
 ) -> Why:
     """Explain a row by what dominates it."""
-    bar = _bar(query, answer)
+    threshold = _threshold(query, answer)
     outside, ranked = _ranked(query, columns, row)
     if outside:
-        return Why(id, name, True, False, None, None, bar, reason=f"{id!r} {outside}")
+        return Why(id, name, True, False, None, None, threshold, reason=f"{id!r} {outside}")
     above = np.flatnonzero(_dominance(query, columns, ranked, row)[1])[::-1]
     # Each dominated row is dominated by one of the skyline too; those tell the most.
     first: list[Entry] = []
@@ -168,12 +170,12 @@ def _explain_skyline(
         reason = (
             f"{id!r} is in the skyline: no row dominates it." if inside else f"{id!r} is not in the skyline: {many}."
         )
-        return Why(id, name, True, inside, 0.0 if inside else None, None, bar, first, reason, above.size)
+        return Why(id, name, True, inside, 0.0 if inside else None, None, threshold, first, reason, above.size)
     share = next((entry.score for entry in answer if entry.id == id), None)
     often = f"in less than {query.share:.4g}" if share is None else f"in {share:.4g}"
     now = f"now {many}" if first else "now no row dominates it"
     reason = f"{id!r} was in the skyline {often} of the snapshots, of {query.snapshots:,} at most; {now}."
-    return Why(id, name, True, share is not None, share, None, bar, first, reason, above.size)
+    return Why(id, name, True, share is not None, share, None, threshold, first, reason, above.size)
 
 
 def _ranked(query: Preferring, columns: dict[str, np.ndarray], row: int) -> tuple[str, np.ndarray]:
@@ -199,7 +201,7 @@ def _dominance(
     return no_better & ~no_worse, no_worse & ~no_better
 
 
-def _bar(query: Query, answer: list[Entry]) -> float | None:
+def _threshold(query: Query, answer: list[Entry]) -> float | None:
     if isinstance(query, Threshold):
         return query.above
     if isinstance(query, Skyline | FrequentSkyline):

@@ -121,9 +121,9 @@ class IncompleteTopK(Ranking):
         """Return the postfix program of an ``expr``, in which sources are called by their places; else nothing."""
         if not isinstance(self.combine, Score) or self.combine.expression is None:
             return []
-        place = [float(self.sources.index(name)) for name in self.combine.columns]
+        path = [float(self.sources.index(name)) for name in self.combine.columns]
         steps = self.combine.expression.program
-        return [(op, place[int(argument)] if op == COLUMN else argument) for op, argument in steps]
+        return [(op, path[int(argument)] if op == COLUMN else argument) for op, argument in steps]
 
     def evaluate(self, parts: Mapping[str | int, Sequence[float]]) -> tuple[float, float]:
         """Return the score that normalised values of an object make, and the best that it can get.
@@ -153,65 +153,65 @@ class IncompleteTopK(Ranking):
             return max(terms)
         return _sum(terms) / _sum(self.factors()) if self.combine == "mean" else _sum(terms)
 
-    def _check_combine(self, place: str) -> None:
+    def _check_combine(self, path: str) -> None:
         if not isinstance(self.combine, Score):
             if not isinstance(self.combine, str) or self.combine not in COMBINES:
                 accepted = ", ".join(map(repr, COMBINES))
-                raise QueryError(f"{place}: expected {accepted} or expr(...), got {self.combine!r}")
+                raise QueryError(f"{path}: expected {accepted} or expr(...), got {self.combine!r}")
             return
         if self.combine.expression is None:
-            raise QueryError(f"{place}: expected expr(...), got {self.combine}; for a weighted sum say weights=")
+            raise QueryError(f"{path}: expected expr(...), got {self.combine}; for a weighted sum say weights=")
         for name in self.combine.columns:
             if name not in self.sources:
                 known = ", ".join(map(repr, self.sources))
                 hint = nearest_name(name, [str(source) for source in self.sources])
-                raise QueryError(f"{place}: {name!r} is no source; sources are {known}{hint}")
+                raise QueryError(f"{path}: {name!r} is no source; sources are {known}{hint}")
         falling = [name for name in self.combine.columns if name not in self.combine.increasing]
         if falling:
-            raise QueryError(f"{place}: a score must rise along every source: say increasing={falling!r} of the expr")
+            raise QueryError(f"{path}: a score must rise along every source: say increasing={falling!r} of the expr")
         if self.weights is not None:
             raise QueryError("IncompleteTopK: weights: an expr has its own; leave them out")
 
-    def _check_most(self, place: str) -> None:
+    def _check_most(self, path: str) -> None:
         if self.most is None:
             return
         if isinstance(self.most, bool) or not isinstance(self.most, numbers.Integral) or self.most < 1:
-            raise QueryError(f"{place}: expected a whole number of at least 1, got {self.most!r}")
+            raise QueryError(f"{path}: expected a whole number of at least 1, got {self.most!r}")
         if self.occurrences == "single":
-            raise QueryError(f"{place}: goes with occurrences='sum' or 'max'; with 'single' it is 1")
+            raise QueryError(f"{path}: goes with occurrences='sum' or 'max'; with 'single' it is 1")
         if self.most > MOST:
-            raise QueryError(f"{place}: expected at most {MOST:,}, got {self.most!r}")
+            raise QueryError(f"{path}: expected at most {MOST:,}, got {self.most!r}")
 
     def _checked_weights(self) -> dict[str | int, float] | None:
         if self.weights is None:
             return None
-        place = "IncompleteTopK: weights"
+        path = "IncompleteTopK: weights"
         if not isinstance(self.weights, Mapping):
-            raise QueryError(f"{place}: expected a mapping of source to number, got {self.weights!r}")
-        self._check_named(place, self.weights)
-        found = {source: finite_number(f"{place}[{source!r}]", weight) for source, weight in self.weights.items()}
-        for source, weight in found.items():
+            raise QueryError(f"{path}: expected a mapping of source to number, got {self.weights!r}")
+        self._check_named(path, self.weights)
+        result = {source: finite_number(f"{path}[{source!r}]", weight) for source, weight in self.weights.items()}
+        for source, weight in result.items():
             if weight <= 0:
-                raise QueryError(f"{place}[{source!r}]: expected a number above 0, got {weight:g}")
-        return found
+                raise QueryError(f"{path}[{source!r}]: expected a number above 0, got {weight:g}")
+        return result
 
     def _checked_bounds(self) -> Range | dict[str | int, Range] | str | None:
-        place = "IncompleteTopK: bounds"
+        path = "IncompleteTopK: bounds"
         if self.bounds is None or (isinstance(self.bounds, str) and self.bounds == LEARN):
             return self.bounds
         if not isinstance(self.bounds, Mapping):
-            return _span(place, self.bounds)
-        self._check_named(place, self.bounds)
+            return _span(path, self.bounds)
+        self._check_named(path, self.bounds)
         missing = [source for source in self.sources if source not in self.bounds]
         if missing:
-            raise QueryError(f"{place}: none for {', '.join(map(repr, missing))}; every source needs (low, high)")
-        return {source: _span(f"{place}[{source!r}]", pair) for source, pair in self.bounds.items()}
+            raise QueryError(f"{path}: none for {', '.join(map(repr, missing))}; every source needs (low, high)")
+        return {source: _span(f"{path}[{source!r}]", pair) for source, pair in self.bounds.items()}
 
-    def _check_named(self, place: str, names: Iterable[object]) -> None:
+    def _check_named(self, path: str, names: Iterable[object]) -> None:
         for name in names:
             if name not in self.sources:
                 known = ", ".join(map(repr, self.sources))
-                raise QueryError(f"{place}: {name!r} is no source; sources are {known}")
+                raise QueryError(f"{path}: {name!r} is no source; sources are {known}")
 
 
 def _sum(values: Sequence[float]) -> float:
@@ -220,31 +220,31 @@ def _sum(values: Sequence[float]) -> float:
 
 
 def _checked_sources(kind: str, sources: object) -> tuple[str | int, ...]:
-    place = f"{kind}: sources"
+    path = f"{kind}: sources"
     if isinstance(sources, str) or not isinstance(sources, Sequence) or not sources:
-        raise QueryError(f"{place}: expected a list of names such as ['EWR', 'JFK'], got {sources!r}")
+        raise QueryError(f"{path}: expected a list of names such as ['EWR', 'JFK'], got {sources!r}")
     whole = all(isinstance(source, int) and not isinstance(source, bool) for source in sources)
     if not whole and not all(isinstance(source, str) and source for source in sources):
-        raise QueryError(f"{place}: expected non-empty strings, or whole numbers, got {list(sources)!r}")
+        raise QueryError(f"{path}: expected non-empty strings, or whole numbers, got {list(sources)!r}")
     if whole and any(not -(2**63) <= int(source) < 2**63 for source in sources):
-        raise QueryError(f"{place}: expected whole numbers of 64 bits, got {list(sources)!r}")
+        raise QueryError(f"{path}: expected whole numbers of 64 bits, got {list(sources)!r}")
     if len(set(sources)) < len(sources):
-        raise QueryError(f"{place}: expected each source once, got {list(sources)!r}")
+        raise QueryError(f"{path}: expected each source once, got {list(sources)!r}")
     if len(sources) > MOST_SOURCES:
-        raise QueryError(f"{place}: expected at most {MOST_SOURCES}, got {len(sources)}")
+        raise QueryError(f"{path}: expected at most {MOST_SOURCES}, got {len(sources)}")
     return tuple(sources)
 
 
-def _check_word(place: str, word: object, accepted: tuple[str, ...]) -> None:
+def _check_word(path: str, word: object, accepted: tuple[str, ...]) -> None:
     if not isinstance(word, str) or word not in accepted:
-        raise QueryError(f"{place}: expected {', '.join(map(repr, accepted))}, got {word!r}")
+        raise QueryError(f"{path}: expected {', '.join(map(repr, accepted))}, got {word!r}")
 
 
-def _span(place: str, bounds: object) -> Range:
-    or_learn = "" if "[" in place else " or 'learn'"
+def _span(path: str, bounds: object) -> Range:
+    or_learn = "" if "[" in path else " or 'learn'"
     if isinstance(bounds, str) or not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise QueryError(f"{place}: expected a pair (low, high){or_learn}, got {bounds!r}")
-    low, high = (finite_number(place, bound) for bound in bounds)
+        raise QueryError(f"{path}: expected a pair (low, high){or_learn}, got {bounds!r}")
+    low, high = (finite_number(path, bound) for bound in bounds)
     if low >= high or math.isinf(high - low):
-        raise QueryError(f"{place}: expected (low, high) with low < high, got ({low:g}, {high:g})")
+        raise QueryError(f"{path}: expected (low, high) with low < high, got ({low:g}, {high:g})")
     return low, high

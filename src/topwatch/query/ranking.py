@@ -62,13 +62,13 @@ def _too_large(bound: numbers.Real) -> bool:
 def _range(kind: str, column: object, bounds: object) -> Range:
     if not isinstance(column, str) or not column:
         raise QueryError(f"{kind}: where: a column is named by a non-empty string, got {column!r}")
-    place = f"{kind}: where[{column!r}]"
+    path = f"{kind}: where[{column!r}]"
     if isinstance(bounds, str) or not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise QueryError(f"{place}: expected a pair (low, high), got {bounds!r}")
+        raise QueryError(f"{path}: expected a pair (low, high), got {bounds!r}")
     for bound in bounds:
         if isinstance(bound, bool) or not isinstance(bound, numbers.Real) or bound != bound or _too_large(bound):
-            raise QueryError(f"{place}: expected a pair of numbers (low, high), got {tuple(bounds)!r}")
+            raise QueryError(f"{path}: expected a pair of numbers (low, high), got {tuple(bounds)!r}")
     low, high = float(bounds[0]), float(bounds[1])
     if low > high:
-        raise QueryError(f"{place}: low {low:g} is above high {high:g}; expected (low, high) with low <= high")
+        raise QueryError(f"{path}: low {low:g} is above high {high:g}; expected (low, high) with low <= high")
     return low, high

@@ -94,7 +94,7 @@ def latest() -> Latest:
     return Latest()
 
 
-def duration(place: str, text: str | datetime.timedelta) -> int:
+def duration(path: str, text: str | datetime.timedelta) -> int:
     """Parse a positive span of time into nanoseconds.
 
     >>> duration("every", "1 hour 30 min") // SECOND
@@ -103,25 +103,25 @@ def duration(place: str, text: str | datetime.timedelta) -> int:
     if isinstance(text, datetime.timedelta):
         total = (text.days * 86_400 + text.seconds) * SECOND + text.microseconds * 1_000
     else:
-        total = _parse(place, text)
+        total = _parse(path, text)
     if not 0 < total < 2**62:
-        raise QueryError(f"{place}: expected a time longer than zero such as '10 minutes', got {text!r}")
+        raise QueryError(f"{path}: expected a time longer than zero such as '10 minutes', got {text!r}")
     return total
 
 
-def _parse(place: str, text: str) -> int:
+def _parse(path: str, text: str) -> int:
     total = Fraction(0)
     position = 0
     while position < len(text):
         part = _PART.match(text, position)
         if part is None:
-            raise QueryError(f"{place}: expected a time such as '10 minutes' or '1 hour 30 s', got {text!r}")
+            raise QueryError(f"{path}: expected a time such as '10 minutes' or '1 hour 30 s', got {text!r}")
         word = part.group(2)
         unit = _SHORT.get(word, word.lower().removesuffix("s"))
         unit = _SHORT.get(unit, unit)
         if unit not in _UNITS:
             hint = nearest_name(word, [u + "s" for u in _UNITS])
-            raise QueryError(f"{place}: unknown unit {word!r} in {text!r}; accepted are {', '.join(_UNITS)}{hint}")
+            raise QueryError(f"{path}: unknown unit {word!r} in {text!r}; accepted are {', '.join(_UNITS)}{hint}")
         total += Fraction(part.group(1)) * _UNITS[unit]
         position = part.end()
     return int(total)

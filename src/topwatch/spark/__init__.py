@@ -21,7 +21,7 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(_LAZY[name]), name)
+    result = getattr(importlib.import_module(_LAZY[name]), name)
     # Importing the submodule has just set an attribute of the same name: from now on it is the function.
-    globals()[name] = found
-    return found
+    globals()[name] = result
+    return result

@@ -35,12 +35,12 @@ def shuffled(spark: SparkSession) -> Iterator[Shuffled]:
     not there with Spark Connect, which has no status store.
     """
     before = {(stage.stageId(), stage.attemptId()) for stage in _stages(spark)}
-    found = Shuffled()
-    yield found
+    result = Shuffled()
+    yield result
     for stage in _stages(spark):
         if (stage.stageId(), stage.attemptId()) not in before:
-            found.bytes += stage.shuffleWriteBytes()
-            found.rows += stage.shuffleWriteRecords()
+            result.bytes += stage.shuffleWriteBytes()
+            result.rows += stage.shuffleWriteRecords()
 
 
 def _stages(spark: SparkSession) -> list[Any]:
@@ -50,4 +50,4 @@ def _stages(spark: SparkSession) -> list[Any]:
     scala.listenerBus().waitUntilEmpty()
     quantiles, states = gateway.new_array(jvm.double, 0), jvm.java.util.ArrayList()
     stages = scala.statusStore().stageList(None, False, False, quantiles, states)
-    return [stages.apply(place) for place in range(stages.size())]
+    return [stages.apply(index) for index in range(stages.size())]

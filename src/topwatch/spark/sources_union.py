@@ -38,8 +38,8 @@ def union(frames: Mapping[Any, DataFrame], queries: Sequence[Query]) -> DataFram
         if column in frame.columns:
             raise DataError(f"df: the frame of {name!r} has a column {column!r}, which is made from the frames' names")
         # Where a row was in its file cannot be asked once frames are one.
-        places = file_places() if all(map(reads_files, frames.values())) else []
-        parts.append(frame.select("*", sf.lit(name).alias(column), *places))
+        indices = file_places() if all(map(reads_files, frames.values())) else []
+        parts.append(frame.select("*", sf.lit(name).alias(column), *indices))
     first = parts[0].columns
     for name, part in zip(frames, parts, strict=True):
         if set(part.columns) != set(first):

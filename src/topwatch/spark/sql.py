@@ -87,15 +87,13 @@ class _Function:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(self._plan.rows)
-        columns = [
-            pa.array([_plain(row[place]) for row in self._rows], kind) for place, kind in enumerate(schema.types)
-        ]
+        columns = [pa.array([_plain(row[path]) for row in self._rows], kind) for path, kind in enumerate(schema.types)]
         columns.append(pa.array(range(len(self._rows)), pa.int64()))
         table = pa.table(columns, names=[*schema.names, _PLACE])
-        found = Winnow(self._choice, tuple(table.column_names), (), last).chosen(table)
-        extra = [found.column(name).to_pylist() for name in found.column_names[len(schema.names) + 1 :]]
-        for place, *more in zip(found.column(_PLACE).to_pylist(), *extra, strict=True):
-            yield self._rows[place], *more
+        result = Winnow(self._choice, tuple(table.column_names), (), last).chosen(table)
+        extra = [result.column(name).to_pylist() for name in result.column_names[len(schema.names) + 1 :]]
+        for path, *more in zip(result.column(_PLACE).to_pylist(), *extra, strict=True):
+            yield self._rows[path], *more
 
 
 class Top(_Function):
@@ -137,13 +135,13 @@ class MostDominating(_Function):
         return _plan("tw_dominating", rows, by, Dominant(dict(query.prefer), query.k), SCORED, again=False)
 
 
-def _plan(place: str, rows: Any, by: Any, choice: Choice, more: tuple[str, ...], again: bool = True) -> Plan:
+def _plan(path: str, rows: Any, by: Any, choice: Choice, more: tuple[str, ...], again: bool = True) -> Plan:
     if not isinstance(rows, AnalyzeArgument) or not rows.isTable:
-        raise QueryError(f"{place}: rows: expected a table, as in {place}(TABLE(name), ...)")
+        raise QueryError(f"{path}: rows: expected a table, as in {path}(TABLE(name), ...)")
     schema: Any = rows.dataType
-    asked = None if by is None else _value(place, "by", by)
+    asked = None if by is None else _value(path, "by", by)
     groups = _listed(asked) if asked else []
-    check_schema(place, schema, choice.columns, groups, more)
+    check_schema(path, schema, choice.columns, groups, more)
     return Plan(
         schema=result(schema, more),
         withSinglePartition=not groups,
@@ -163,22 +161,22 @@ def _key(schema: StructType, name: str) -> str:
     return f"CAST({column} + 0.0D AS STRING)" if isinstance(schema[name].dataType, DoubleType | FloatType) else column
 
 
-def _value(place: str, name: str, argument: Any) -> Any:
+def _value(path: str, name: str, argument: Any) -> Any:
     if argument.isTable or not argument.isConstantExpression:
-        raise QueryError(f"{place}: {name}: expected a constant")
+        raise QueryError(f"{path}: {name}: expected a constant")
     return argument.value
 
 
-def _prefer(place: str, argument: Any) -> dict[str, Any]:
+def _prefer(path: str, argument: Any) -> dict[str, Any]:
     """Read ``'price min, stars max'``."""
-    text = _value(place, "prefer", argument)
-    found: dict[str, Any] = {}
+    text = _value(path, "prefer", argument)
+    result: dict[str, Any] = {}
     for part in _listed(text) if isinstance(text, str) else [None]:
         words = part.rsplit(maxsplit=1) if part else []
         if len(words) != 2:
-            raise QueryError(f"{place}: prefer: expected 'column min' or 'column max', with commas, got {text!r}")
-        found[words[0].strip("`")] = words[1].lower()
-    return check_columns(place, checked_prefer(place, found))
+            raise QueryError(f"{path}: prefer: expected 'column min' or 'column max', with commas, got {text!r}")
+        result[words[0].strip("`")] = words[1].lower()
+    return check_columns(path, checked_prefer(path, result))
 
 
 def _listed(text: str) -> list[str]:

@@ -174,7 +174,7 @@ def _stream(df: DataFrame, spec: Spec) -> DataFrame:
     spark = df.sparkSession
     # Columns are called by their places: mapInArrow does not take a name with a dot. All in one step, since Spark goes
     # over the plan in every micro-batch.
-    named = [column.alias(str(place)) for place, column in enumerate(_carried(df, spec))]
+    named = [column.alias(str(index)) for index, column in enumerate(_carried(df, spec))]
     references = df.select(*named).mapInArrow(Bulk(spec), SCHEMA)
     if spark.conf.get(PROVIDER, "") != ROCKSDB:
         spark.conf.set(PROVIDER, ROCKSDB)  # this operator needs it
@@ -219,11 +219,11 @@ def _result(schema: StructType, spec: Spec) -> StructType:
     from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
 
     # Spark is told what is never null: it would look at every value of every change.
-    told: dict[str, DataType] = {"at": LongType(), "query": StringType()}
-    told |= {"rank": LongType()} if spec.emit == "answers" else {"op": StringType()}
-    told |= {"id": schema[spec.id].dataType, "score": DoubleType()}
+    reported: dict[str, DataType] = {"at": LongType(), "query": StringType()}
+    reported |= {"rank": LongType()} if spec.emit == "answers" else {"op": StringType()}
+    reported |= {"id": schema[spec.id].dataType, "score": DoubleType()}
     fields = [StructField(name, schema[name].dataType) for name in spec.by]
-    return StructType([*fields, *(StructField(name, kind, nullable=False) for name, kind in told.items())])
+    return StructType([*fields, *(StructField(name, kind, nullable=False) for name, kind in reported.items())])
 
 
 def _check_columns(schema: StructType, numeric: Sequence[str], named: dict[str, list[str]]) -> None:

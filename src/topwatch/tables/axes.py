@@ -71,11 +71,11 @@ class Axes:
         array([False,  True, False])
         """
         bound = self.bound[axis, : self.bounds[axis]]
-        found = np.zeros(bound.size + 1, np.bool_)
-        found[1:-1] = np.nextafter(bound[:-1], np.inf) == bound[1:]
+        result = np.zeros(bound.size + 1, np.bool_)
+        result[1:-1] = np.nextafter(bound[:-1], np.inf) == bound[1:]
         if bound.size:
-            found[-1] = bound[-1] == np.inf
-        return found
+            result[-1] = bound[-1] == np.inf
+        return result
 
 
 def stacked(axes: list[Floats]) -> tuple[Floats, Ints]:

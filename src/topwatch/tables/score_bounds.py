@@ -44,5 +44,5 @@ def kth_score(scores: Ints, times: Ints, k: int) -> int:
     7
     """
     order = np.argsort(-scores, kind="stable")
-    place = int(np.searchsorted(np.cumsum(times[order]), k))
-    return int(max(0, scores[order[place]])) if place < order.size else 0
+    index = int(np.searchsorted(np.cumsum(times[order]), k))
+    return int(max(0, scores[order[index]])) if index < order.size else 0

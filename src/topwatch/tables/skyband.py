@@ -94,7 +94,7 @@ def _ranked(ranks: np.ndarray, weight: Ints) -> tuple[Ranked, int]:
     d = ranks.shape[1]
     width = min(64 // d, LEVEL_BITS + 1)
     bits = CELL_BITS // d + (np.arange(d) < CELL_BITS % d)
-    word, place, cell = np.zeros((3, ranks.shape[0]), np.int64)
+    word, index, cell = np.zeros((3, ranks.shape[0]), np.int64)
     guard = step = cells = 0
     for j in range(d):
         rank = ranks[:, j].astype(np.int64)
@@ -102,10 +102,10 @@ def _ranked(ranks: np.ndarray, weight: Ints) -> tuple[Ranked, int]:
         level = rank >> max(0, have - (width - 1))
         coarse = max(0, min(have, width - 1) - int(bits[j]))
         word |= level << (j * width)
-        place |= (level >> coarse << coarse) << (j * width)
+        index |= (level >> coarse << coarse) << (j * width)
         cell |= (level >> coarse) << cells
         cells += min(have, width - 1) - coarse
         guard |= 1 << ((j + 1) * width - 1)
         step |= 1 << (j * width + coarse)
     masks = np.array([guard, step], dtype=np.uint64).astype(np.int64)
-    return Ranked(np.ascontiguousarray(ranks), weight, word, place, cell, masks), 1 << cells
+    return Ranked(np.ascontiguousarray(ranks), weight, word, index, cell, masks), 1 << cells

@@ -130,14 +130,14 @@ def _scale(some: Floats, most: int) -> Scale:
     top = np.maximum(bounds, level[:, -1])
     have = np.array([int(last).bit_length() for last in top])
     bits = np.minimum(CELL_BITS // d + (np.arange(d) < CELL_BITS % d), have)
-    place = np.cumsum(bits) - bits
-    return Scale(low, high, slots, level, bound, bounds, bounds // 2 + 1, have - bits, place)
+    index = np.cumsum(bits) - bits
+    return Scale(low, high, slots, level, bound, bounds, bounds // 2 + 1, have - bits, index)
 
 
 def _sieve(cells: Ints, scale: Scale) -> np.ndarray:
     """Mark the rows whose cell has no row in a cell that is before it in every column."""
-    bits = np.append(scale.place[1:], 0) - scale.place
-    bits[-1] = max(0, int(cells.max(initial=0)).bit_length() - scale.place[-1])
+    bits = np.append(scale.shift[1:], 0) - scale.shift
+    bits[-1] = max(0, int(cells.max(initial=0)).bit_length() - scale.shift[-1])
     shape = tuple(1 << int(part) for part in bits[::-1])
     full = np.zeros(int(np.prod(shape)), np.bool_)
     full[cells] = True

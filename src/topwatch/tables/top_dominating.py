@@ -76,11 +76,11 @@ def sifted(chunks: Iterable[Floats], sieve: Sieve) -> Sifted:
             kept = [sieve.thinned(np.concatenate(kept, axis=1))]
             held = kept[0].shape[1]
             room = max(room, 2 * held)
-    found = sieve.thinned(np.concatenate(kept, axis=1))
-    rows = found.shape[1]
+    result = sieve.thinned(np.concatenate(kept, axis=1))
+    rows = result.shape[1]
     if rows <= sieve.most:
-        return Sifted(found, True, rows)
-    return Sifted(found[:, :: -(-rows // sieve.most)], False, rows)
+        return Sifted(result, True, rows)
+    return Sifted(result[:, :: -(-rows // sieve.most)], False, rows)
 
 
 class Parts(Protocol):

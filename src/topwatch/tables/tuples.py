@@ -88,15 +88,15 @@ class Tuples:
     def find(self, others: Floats) -> Ints:
         """Return which of the rows each of the others is the same as, or -1."""
         levels, exact = self._levels(others)
-        found: Ints = np.full(others.shape[1], -1)
-        (places,) = np.nonzero(exact)
-        levels = levels[:, places]
+        result: Ints = np.full(others.shape[1], -1)
+        (indices,) = np.nonzero(exact)
+        levels = levels[:, indices]
         for block in self._blocks:
             words = _words(levels, block.lane)
             at = np.minimum(np.searchsorted(block.words, words), block.words.size - 1)
             same = _are_known(levels, block) & (block.words[at] == words)
-            found[places[same]] = block.rows[at[same]]
-        return found
+            result[indices[same]] = block.rows[at[same]]
+        return result
 
 
 def _words(levels: np.ndarray, lane: Ints) -> Ints:
@@ -107,8 +107,8 @@ def _words(levels: np.ndarray, lane: Ints) -> Ints:
 
 def _are_known(levels: np.ndarray, block: _Block) -> np.ndarray:
     """Tell of levels that values have exactly whether the block's rows have these values too."""
-    found: np.ndarray = block.known[np.arange(len(levels))[:, None], levels].all(axis=0)
-    return found
+    result: np.ndarray = block.known[np.arange(len(levels))[:, None], levels].all(axis=0)
+    return result
 
 
 def distinct(values: Floats) -> Floats:

@@ -16,7 +16,7 @@ import numpy as np
 from topwatch.algorithms.registry import Algorithm, algorithms
 from topwatch.query.errors import PlanError
 from topwatch.testing import mixtures, streams
-from topwatch.testing.lockstep import Lockstep, served
+from topwatch.testing.lockstep import Lockstep, servable
 from topwatch.testing.oracle import Query, Rows, Seconds, Window
 
 EVERY: tuple[int | Seconds, ...] = (1, 7, Seconds(5))
@@ -101,7 +101,7 @@ def _run(
     stream: Rows = streams.make(shape, rng, rows, pool=max(2, size), bursts=bool(rng.integers(2)))
     if entry.family == "incomplete":
         stream = mixtures.told_by_sources(rng, stream)
-    queries = served(entry.name, _queries(entry, rng, stream, size, shape), window)
+    queries = servable(entry.name, _queries(entry, rng, stream, size, shape), window)
     if not queries:
         return 0, 0, 0
     both = Lockstep(queries[:-1] or queries, window, every, entry.name, **options)

@@ -29,7 +29,7 @@ def serves(algorithm: str, query: Query, window: Window) -> bool:
     return algorithm == "auto" or not refusal(as_query(query), as_window(window), algorithm)
 
 
-def served(algorithm: str, queries: Iterable[Query], window: Window) -> list[Query]:
+def servable(algorithm: str, queries: Iterable[Query], window: Window) -> list[Query]:
     """Return the queries that an algorithm can serve."""
     return [query for query in queries if serves(algorithm, query, window)]
 
@@ -209,10 +209,10 @@ class Lockstep:
             answer = [(plain(entry.id), float(entry.score)) for entry in self.monitor.answer(name)]
             expect_equal(answer, [(plain(i), s) for i, s in self.oracle.answer(name)], f"{what}: answer of {name}")
             if name in self.oracle.parts:
-                told = {plain(id): sources for id, sources in self.oracle.parts[name].told.items()}
+                reported = {plain(id): sources for id, sources in self.oracle.parts[name].reported.items()}
                 entries: Any = self.monitor.answer(name)
                 for entry in entries:
-                    assert entry.sources == told[plain(entry.id)], f"{what}: sources of {entry.id}"
+                    assert entry.sources == reported[plain(entry.id)], f"{what}: sources of {entry.id}"
                     assert entry.best >= entry.score, f"{what}: the best score of {entry.id}"
             units = Counter(self.unit(name, id, score) for id, score in answer)
             assert self.emit == "first" or +self.replayed[name] == units, (

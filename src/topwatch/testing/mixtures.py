@@ -38,26 +38,26 @@ def query(name: str, score: Score, k: int = 5, above: float | None = None, where
     return Query(name, "nearest" if score.kind == "distance" else "topk", score, k=k, where=where)
 
 
-def bar(score: Score, rows: Rows, share: float) -> float:
+def threshold(score: Score, rows: Rows, share: float) -> float:
     """The score of one of the rows, such that about this share of the rows is better: it is met exactly."""
     names = [name for name in rows if name not in ("id", "time")]
     scores = score_rows(score, {name: as_float(rows[name]) for name in names})
     scores = np.sort(scores[np.isfinite(scores)])
     if len(scores) == 0:
         return 0.0
-    place = int(share * len(scores))
-    return float(scores[place if score.smaller_is_better else len(scores) - 1 - place])
+    index = int(share * len(scores))
+    return float(scores[index if score.smaller_is_better else len(scores) - 1 - index])
 
 
 def ranges(rng: np.random.Generator, rows: Rows) -> tuple[tuple[str, float, float], ...]:
     """A closed range over one or two columns; its ends are values that occur, now and then infinite."""
-    found = []
+    result = []
     for column in rng.permutation(["a", "b", "c"])[: rng.integers(1, 3)]:
         values = as_float(rows[column])
         values = values[~np.isnan(values)]
         low, high = np.sort(rng.choice(values, 2)) if len(values) else (0.0, 1.0)
-        found.append((str(column), float(low), float("inf") if rng.random() < 0.3 else float(high)))
-    return tuple(found)
+        result.append((str(column), float(low), float("inf") if rng.random() < 0.3 else float(high)))
+    return tuple(result)
 
 
 def random_score(rng: np.random.Generator, rows: Rows) -> Score:
@@ -85,7 +85,7 @@ def mixture(rng: np.random.Generator, rows: Rows, size: int, window: int, shape:
         k = int(rng.choice([1, 2, 3, 5, max(1, window // 3), 2 * window]))
         made = query(f"q{number}", score, k=k)
         if number % 3 == 2:
-            made = query(f"q{number}", score, above=bar(score, rows, float(rng.choice([0.0, 0.02, 0.1, 0.5]))))
+            made = query(f"q{number}", score, above=threshold(score, rows, float(rng.choice([0.0, 0.02, 0.1, 0.5]))))
         if number % 4 == 3:
             made = replace(made, where=ranges(rng, rows))
         queries.append(made)
@@ -105,7 +105,7 @@ def crowd(rng: np.random.Generator, rows: Rows, size: int, largest_k: int) -> li
         score = Score(kind, tuple(zip(columns, values.tolist(), strict=True)))
         made = query(f"c{number}", score, k=int(rng.integers(1, largest_k + 1)))
         if number % 4 == 1:
-            made = query(f"c{number}", score, above=bar(score, rows, float(rng.choice([0.0, 0.01, 0.1]))))
+            made = query(f"c{number}", score, above=threshold(score, rows, float(rng.choice([0.0, 0.01, 0.1]))))
         queries.append(replace(made, where=ranges(rng, rows)) if number % 5 == 2 else made)
     return queries
 

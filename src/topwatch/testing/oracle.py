@@ -150,7 +150,7 @@ class Oracle:
             for query_name, parts in self.parts.items():
                 self._take(self.queries[query_name], parts, self.seen)
             if not isinstance(self.every, Seconds) and self.seen % self.every == 0:
-                changes += self._judge(self.now)
+                changes += self._evaluate(self.now)
         return changes
 
     def delete(self, ids: Iterable[Any]) -> list[Change]:
@@ -159,7 +159,7 @@ class Oracle:
         for name in dict.fromkeys(ids):
             if self.latest.pop(name, None) is None:
                 self.unknown_deletes += 1
-        return self._judge(self.now) if self.every == 1 and len(self.latest) < before else []
+        return self._evaluate(self.now) if self.every == 1 and len(self.latest) < before else []
 
     def advance(self, time: Any) -> list[Change]:
         """Let event time move on."""
@@ -169,7 +169,7 @@ class Oracle:
         changes = self._pass_boundaries(value)
         self.now = value if self.now is None else max(self.now, value)
         if self.every == 1 and self.window.kind != "latest":  # where rows do not expire, time changes nothing
-            return self._judge(self.now)
+            return self._evaluate(self.now)
         return changes
 
     def add(self, query: Query) -> list[Change]:
@@ -187,7 +187,7 @@ class Oracle:
             for ordinal in range(first, self.seen + 1):
                 self._take(query, self.parts[query.name], ordinal)
         self._snapshots[query.name] = []
-        return self._judge_query(query)
+        return self._evaluate_query(query)
 
     def remove(self, name: str) -> list[Change]:
         """Watch a query no more."""
@@ -208,8 +208,8 @@ class Oracle:
             if query.parts is not None and query.parts.named not in fresh:
                 words = list(rows[query.parts.source])
                 fresh[query.parts.named] = np.array([np.nan if is_missing(word) else 0.0 for word in words])
-                told = self._words.setdefault(query.parts.named, [])
-                told += [None] * (len(self.ids) - len(told)) + words
+                reported = self._words.setdefault(query.parts.named, [])
+                reported += [None] * (len(self.ids) - len(reported)) + words
             fresh |= {name: as_float(rows[name]) for name in self._needs(query) if name in rows}
         nothing = np.full(count, np.nan)
         return dict.fromkeys(self.columns, nothing) | fresh
@@ -227,8 +227,8 @@ class Oracle:
         else:
             head = int(np.argmax(self.times > self.times[row] - self.window.size * self._tick)) + 1
         ranked = not np.isnan(self._scores[query.name][row])
-        told = self._words.get(parts.query.named, [])
-        word = told[row] if row < len(told) else None
+        reported = self._words.get(parts.query.named, [])
+        word = reported[row] if row < len(reported) else None
         parts.take(self.ids[row], word, self.columns[parts.query.value][row], ranked, head)
 
     def _remember(self, ids: list[Any], fresh: dict[str, np.ndarray], times: np.ndarray) -> None:
@@ -271,14 +271,14 @@ class Oracle:
         counting = max((query.snapshots for query in self.queries.values()), default=0)
         while self.boundary is not None and self.boundary < last:
             self.boundary += step
-            changes += self._judge(self.boundary)
+            changes += self._evaluate(self.boundary)
             counting -= 1
             if (self.window.kind != "time" or len(self._live) == 0) and counting <= 0:
                 break  # no row comes and none expires: the boundaries that are left see the same
         self.boundary = last
         return changes
 
-    def _judge(self, now: Any) -> list[Change]:
+    def _evaluate(self, now: Any) -> list[Change]:
         self._at = self.seen
         ordinals = np.arange(1, self.seen + 1)
         if self.window.kind == "count":
@@ -287,9 +287,9 @@ class Oracle:
             self._live = np.array(sorted(self.latest.values()), dtype=np.int64)
         elif self.seen:
             self._live = ordinals[self.times[: self.seen] > now - self.window.size * self._tick]
-        return [change for query in self.queries.values() for change in self._judge_query(query)]
+        return [change for query in self.queries.values() for change in self._evaluate_query(query)]
 
-    def _judge_query(self, query: Query) -> list[Change]:
+    def _evaluate_query(self, query: Query) -> list[Change]:
         old, new = self._answers[query.name], self._rank(query)
         self._answers[query.name] = new
         if self.emit == "first":

@@ -48,7 +48,7 @@ class Parts:
     def __init__(self, query: Incomplete, first: int) -> None:
         self.query, self.first = query, first
         self.rows: list[Part | None] = []
-        self.told: dict[Any, tuple[Any, ...]] = {}  # by id: the sources that have a live row, at the last judgement
+        self.reported: dict[Any, tuple[Any, ...]] = {}  # by id: the sources that have a live row, at the last judgement
         self.learnt = [[(0.0, 0.0)] * len(query.sources)]  # bounds before the first row, and after each
         self.unknown = self.outside = self.duplicates = 0
 
@@ -97,7 +97,7 @@ class Parts:
                     value = (value - low) / (high - low) if high > low else 0.0
                 values.setdefault(part.id, [[] for _ in self.query.sources])[part.source].append(value)
                 newest[part.id] = ordinal
-        self.told = {
+        self.reported = {
             id: tuple(source for source, said in zip(self.query.sources, parts, strict=True) if said)
             for id, parts in values.items()
         }

@@ -34,7 +34,7 @@ from topwatch.algorithms.dominating.kernels.bfa_loop import (
 )
 from topwatch.algorithms.dominating.kernels.blocks import NO_BOUND
 from topwatch.algorithms.dominating.kernels.counting import count_all
-from topwatch.core.engine import Found, Window
+from topwatch.core.engine import Report, Window
 from topwatch.core.kernels.rows import Log, Step
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.per_query_engine import Design
@@ -59,7 +59,7 @@ class BfaContest:
         self._k = min(query.k, expected) if expected else query.k
         self._preferred = Preferred(window, query, column_of)
         self._query, self._column_of = query, dict(column_of)
-        self._found: Ints = np.empty(5 * self._k + 1024, np.int64)
+        self._result: Ints = np.empty(5 * self._k + 1024, np.int64)
         self._scores = self._empty()
 
     def _empty(self) -> Scores:
@@ -74,8 +74,8 @@ class BfaContest:
             np.zeros(3, np.int64),
         )
 
-    def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``told`` are the slots and scores that were last reported."""
+    def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
+        """Begin anew with these rows; ``reported`` are the slots and scores that were last reported."""
         self._scores = s = self._empty()
         window = self._window
         s.value[:, slots] = self._preferred.values(slots)
@@ -89,26 +89,26 @@ class BfaContest:
         s.score[slots[~np.isnan(s.value[0, slots])]] = 0
         walk = new_walk(len(self._preferred), slots.size)
         count_all(grid.lanes, window.rows(), grid.blocks, walk, s.score)
-        n = told[0].size
-        s.answer[0, :n], s.answer[2, :n] = told[0], told[1].astype(np.int64)
-        s.answer[1, :n] = window.seq[told[0]] if window.fifo else window.entity[told[0]]  # type: ignore[union-attr]
+        n = reported[0].size
+        s.answer[0, :n], s.answer[2, :n] = reported[0], reported[1].astype(np.int64)
+        s.answer[1, :n] = window.seq[reported[0]] if window.fifo else window.entity[reported[0]]  # type: ignore[union-attr]
         s.answered[0] = n
         s.now[FLOOR] = 0
 
-    def process(self, step: Step, place: int) -> Found:
+    def process(self, step: Step, index: int) -> Report:
         """Take a step of the window; return the changes at its judgements."""
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
-        self._found, log = drive_bfa(
+        self._result, log = drive_bfa(
             self._scores,
             self._window.rows(),
             self._preferred.values(step.arrived),
             step,
-            self._found,
+            self._result,
             self._k,
-            place,
+            index,
             log,
         )
-        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def answer(self) -> tuple[Ints, Floats]:
         """Return the slots and scores of the last judgement's answer, best first."""
@@ -137,7 +137,7 @@ class BfaContest:
             "comparisons": int(c[COMPARED]),
             "recomputations": int(c[SELECTIONS]),
             "kept": int(self._scores.now[LIVE]),
-            "bytes": sum(array.nbytes for array in self._scores) + self._found.nbytes,
+            "bytes": sum(array.nbytes for array in self._scores) + self._result.nbytes,
         }
 
     def _check(self, rows: Ints) -> None:

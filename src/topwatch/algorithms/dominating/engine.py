@@ -31,7 +31,7 @@ from topwatch.algorithms.dominating.kernels.event_state import (
 )
 from topwatch.algorithms.dominating.kernels.exact_scores import ROWS
 from topwatch.algorithms.dominating.kernels.safe_time import LEVELS
-from topwatch.core.engine import Found, Window
+from topwatch.core.engine import Report, Window
 from topwatch.core.kernels.rows import Log, Step
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.per_query_engine import NO_STEP, NONE, Design
@@ -117,13 +117,13 @@ class EventContest:
         score, made = np.zeros(size, np.int32), np.zeros(size, np.int64)
         return Queue(np.full(size, NO_EVENT), score, made, after, before, bucket)
 
-    def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``told`` are the slots and scores that were last reported."""
+    def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
+        """Begin anew with these rows; ``reported`` are the slots and scores that were last reported."""
         window = self._window
         self._taken = int(window.seq[slots[-1]]) if slots.size else 0
-        self._build(slots, slots, told)
+        self._build(slots, slots, reported)
 
-    def _build(self, slots: Ints, learn_from: Ints, told: tuple[Ints, Floats]) -> None:
+    def _build(self, slots: Ints, learn_from: Ints, reported: tuple[Ints, Floats]) -> None:
         held = learn_from.size
         self._room = max(1024, min(2 * held, self._expected) if self._expected else 2 * held)
         if not self._expected:
@@ -142,10 +142,10 @@ class EventContest:
         self._moved = False
         known = slots[self._grid.codes[slots] != NOT_RANKED]
         more = min(self._how.most(self._room), max(64, self._k)) if slots.size > 4 * self._k else 0
-        seeds = np.concatenate([told[0], promising(self._grid, known, self._k + more)])
-        self._drive(NO_STEP, 0, seeds, told[1].astype(np.int64), slots)
+        seeds = np.concatenate([reported[0], promising(self._grid, known, self._k + more)])
+        self._drive(NO_STEP, 0, seeds, reported[1].astype(np.int64), slots)
 
-    def process(self, step: Step, place: int) -> Found:
+    def process(self, step: Step, index: int) -> Report:
         """Take a step of the window; return the changes at its judgements."""
         if self._outgrown():
             live = self._window.live_slots()
@@ -153,7 +153,7 @@ class EventContest:
         self._grid.encode(step.arrived)
         if step.arrived.size:
             self._taken = int(self._window.seq[step.arrived[-1]])
-        return self._drive(step, place, NONE, NONE, NONE)
+        return self._drive(step, index, NONE, NONE, NONE)
 
     def _outgrown(self) -> bool:
         held = self._window.capacity - self._window.free()
@@ -166,7 +166,7 @@ class EventContest:
         self._checked = self._window.tick
         return self._grid.crowding() > 1.6 * self._crowding + 0.03
 
-    def _drive(self, step: Step, place: int, seeds: Ints, told: Ints, slots: Ints) -> Found:
+    def _drive(self, step: Step, index: int, seeds: Ints, reported: Ints, slots: Ints) -> Report:
         how = self._how
         rules = Rules(
             self._k,
@@ -185,9 +185,9 @@ class EventContest:
         )  # fmt: skip
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         grid.blocks, self._contenders, self._samples, log = drive_events(
-            course, grid.blocks, self._contenders, self._samples, seeds, told, slots, step, place, log
+            course, grid.blocks, self._contenders, self._samples, seeds, reported, slots, step, index, log
         )
-        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def answer(self) -> tuple[Ints, Floats]:
         """Return the slots and scores of the last judgement's answer, best first."""

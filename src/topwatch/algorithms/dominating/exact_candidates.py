@@ -13,17 +13,17 @@ from topwatch.core.kernels.scoring import Floats, Ints
 
 def empty_contenders(seats: int = 64) -> Contenders:
     """Return a list without rows."""
-    code, sure, slot, seq, score, told, member, shown = (np.zeros(seats, np.int64) for _ in range(8))
+    code, sure, slot, seq, score, reported, member, shown = (np.zeros(seats, np.int64) for _ in range(8))
     gone, size = np.zeros((seats, 3), np.int64), np.zeros(3, np.int64)
-    return Contenders(code, sure, slot, seq, score, told, member, shown, gone, size)
+    return Contenders(code, sure, slot, seq, score, reported, member, shown, gone, size)
 
 
 def ranked_members(c: Contenders) -> tuple[Ints, Floats]:
     """Return slots and scores of the last judgement's answer, best first."""
     n = c.size[ROWS]
     members = np.flatnonzero(c.shown[:n])
-    order = members[np.lexsort((-c.seq[members], -c.told[members]))]
-    return c.slot[order], c.told[order].astype(np.float64)
+    order = members[np.lexsort((-c.seq[members], -c.reported[members]))]
+    return c.slot[order], c.reported[order].astype(np.float64)
 
 
 def rename_contenders(grid: DominanceGrid, c: Contenders) -> None:

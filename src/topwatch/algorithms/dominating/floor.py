@@ -62,7 +62,7 @@ from topwatch.algorithms.dominating.kernels.floor_bounds import (
     bounds_by_slot,
 )
 from topwatch.algorithms.dominating.kernels.floor_loop import AGAIN, ANEW, ON, drive_floor
-from topwatch.core.engine import Found, Window
+from topwatch.core.engine import Report, Window
 from topwatch.core.kernels.rows import Log, Step
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.per_query_engine import NO_STEP, NONE, Design
@@ -108,16 +108,16 @@ class FloorContest:
         self._built = 0
         self._taken = 0  # tick of the last row taken in
 
-    def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``told`` are the slots and scores that were last reported."""
+    def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
+        """Begin anew with these rows; ``reported`` are the slots and scores that were last reported."""
         self._contenders = empty_contenders()
         self._taken = int(self._window.seq[slots[-1]]) if slots.size else 0
         self._build(slots, slots)
         known = slots[self._grid.codes[slots] != NOT_RANKED]
         seeds = promising(self._grid, known, self._k + self._slack)
-        seeds = np.concatenate([told[0], seeds])
+        seeds = np.concatenate([reported[0], seeds])
         self._floor.now[LIVE] = known.size
-        self._drive(NO_STEP, 0, ANEW, seeds, told[1].astype(np.int64))
+        self._drive(NO_STEP, 0, ANEW, seeds, reported[1].astype(np.int64))
 
     def _build(self, slots: Ints, learn_from: Ints, bounds: np.ndarray | None = None) -> None:
         held = max(slots.size, learn_from.size)
@@ -148,20 +148,20 @@ class FloorContest:
     def _ground(self) -> Ground:
         return Ground(self._window.rows(), self._grid.lanes, self._grid.codes, self._floor, self._walk)
 
-    def process(self, step: Step, place: int) -> Found:
+    def process(self, step: Step, index: int) -> Report:
         """Take a step of the window; return the changes at its judgements."""
         again = self._prepare()
         self._grid.encode(step.arrived)
         if step.arrived.size:
             self._taken = int(self._window.seq[step.arrived[-1]])
-        return self._drive(step, place, AGAIN if again else ON, NONE, NONE)
+        return self._drive(step, index, AGAIN if again else ON, NONE, NONE)
 
-    def _drive(self, step: Step, place: int, begin: int, seeds: Ints, told: Ints) -> Found:
+    def _drive(self, step: Step, index: int, begin: int, seeds: Ints, reported: Ints) -> Report:
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         self._grid.blocks, self._contenders, log = drive_floor(
-            self._ground(), self._grid.blocks, self._contenders, seeds, told, begin, step, place, log
+            self._ground(), self._grid.blocks, self._contenders, seeds, reported, begin, step, index, log
         )
-        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def _prepare(self) -> bool:
         """Make the grid anew when the rows have outgrown it or drifted away; tell whether it was."""

@@ -84,9 +84,9 @@ class DominanceGrid:
         """Return the largest share of all rows that lies in one layer of cells; it grows when the rows drift."""
         total = max(1, int(self.blocks.count.sum()))
         largest = 0.0
-        for place, bits in zip(self.lanes.place.tolist(), self.lanes.bits.tolist(), strict=True):
+        for index, bits in zip(self.lanes.cell_shift.tolist(), self.lanes.bits.tolist(), strict=True):
             if bits:
-                layers = self.blocks.count.reshape(-1, 1 << bits, 1 << place).sum(axis=(0, 2))
+                layers = self.blocks.count.reshape(-1, 1 << bits, 1 << index).sum(axis=(0, 2))
                 largest = max(largest, float(layers.max()) / total)
         return largest
 
@@ -137,10 +137,10 @@ class DominanceGrid:
             coordinates |= (((1 << (width - 1)) - 1) >> int(coarse[j]) << int(coarse[j])) << int(shift[j])
             step |= 1 << int(shift[j] + coarse[j])
         masks = np.array([guard, coordinates, step, (1 << (width - 1)) - 1], dtype=np.uint64).astype(np.int64)
-        place = np.concatenate([[0], np.cumsum(bits)[:-1]])
+        index = np.concatenate([[0], np.cumsum(bits)[:-1]])
         return Lanes(
             self._column, self._sign, self._where, self._low, self._high,
-            bound, bounds, single_levels(bound, bounds), shift, coarse, bits, place, masks,
+            bound, bounds, single_levels(bound, bounds), shift, coarse, bits, index, masks,
         )  # fmt: skip
 
     def _cells(self, bounds: Ints, expected: int) -> tuple[Ints, Ints]:
@@ -194,7 +194,9 @@ def level_bounds(values: Floats, most: int, best: Floats) -> Floats:
     if values.size == 0 or most == 0:
         return np.empty(0)
     values = np.sort(values)
-    picks = values[_places(np.searchsorted(values, np.sort(best)), values.size, most)] if most < values.size else values
+    picks = (
+        values[_indices(np.searchsorted(values, np.sort(best)), values.size, most)] if most < values.size else values
+    )
     bounds, times = np.unique(picks, return_counts=True)
     crowded = bounds[times > 1]
     bounds = np.unique(np.concatenate([bounds, np.nextafter(crowded, -np.inf)]))
@@ -203,14 +205,14 @@ def level_bounds(values: Floats, most: int, best: Floats) -> Floats:
     return bounds
 
 
-def _places(best: Ints, size: int, count: int) -> Ints:
+def _indices(best: Ints, size: int, count: int) -> Ints:
     """Return so many rising places below ``size``, half of them spread evenly and half like the places ``best``."""
     there = np.arange(1, size + 1) / size
     among = np.interp(np.arange(size), best + np.arange(best.size) * 1e-9, (np.arange(best.size) + 0.5) / best.size)
-    places = np.searchsorted(there + among, np.arange(1, count + 1) * (there[-1] + among[-1]) / (count + 1))
+    indices = np.searchsorted(there + among, np.arange(1, count + 1) * (there[-1] + among[-1]) / (count + 1))
     order = np.arange(count)
-    places = np.maximum.accumulate(places - order) + order  # each one once
-    rising: Ints = np.minimum(places, size - count + order)
+    indices = np.maximum.accumulate(indices - order) + order  # each one once
+    rising: Ints = np.minimum(indices, size - count + order)
     return rising
 
 
@@ -225,16 +227,16 @@ def single_levels(bound: Floats, bounds: Ints) -> Ints:
     return single
 
 
-def empty_blocks(cells: int, places: int = 64) -> Blocks:
+def empty_blocks(cells: int, indices: int = 64) -> Blocks:
     """Return cells without rows."""
     cell = np.zeros((cells, 4), np.int32)
     cell[:, KIND] = NO_BLOCK
     return Blocks(
         cell,
         np.zeros(cells, np.int32),
-        np.full(places, NOT_RANKED),
-        np.zeros(places, np.int32),
-        np.zeros(places, np.int32),
+        np.full(indices, NOT_RANKED),
+        np.zeros(indices, np.int32),
+        np.zeros(indices, np.int32),
         np.full(KINDS, -1),
         np.zeros(1, np.int64),
     )

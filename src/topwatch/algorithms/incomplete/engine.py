@@ -13,10 +13,10 @@ import numpy as np
 
 from topwatch.algorithms.incomplete.kernels.object_scores import NOBODY
 from topwatch.algorithms.incomplete.kernels.tally_loop import Arrivals
-from topwatch.algorithms.incomplete.objects import Told
+from topwatch.algorithms.incomplete.objects import Reported
 from topwatch.algorithms.incomplete.observations import MOST_LEARNT, Numbering, Reading
 from topwatch.algorithms.incomplete.pieces import cut_step
-from topwatch.core.engine import Found
+from topwatch.core.engine import Report
 from topwatch.core.kernels.rows import Step
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.per_query_engine import NO_STEP, NONE, NOTHING
@@ -31,13 +31,13 @@ class Gathering(Protocol):
 
     duplicates: int  # rows refused because their source has told of the object already
 
-    def begin(self, head: int, rows: Arrivals, told: Told) -> None:
-        """Begin anew with these rows, the first of which is ``head``; ``told`` is what was last reported."""
+    def begin(self, head: int, rows: Arrivals, reported: Reported) -> None:
+        """Begin anew with these rows, the first of which is ``head``; ``reported`` is what was last reported."""
 
-    def process(self, rows: Arrivals, step: Step, place: int) -> Found:
+    def process(self, rows: Arrivals, step: Step, index: int) -> Report:
         """Take a step of the window; return the changes at its judgements."""
 
-    def answer(self) -> Told:
+    def answer(self) -> Reported:
         """Return the last judgement's answer."""
 
     def taken(self, ordinals: Ints) -> np.ndarray:
@@ -58,7 +58,7 @@ class Gathering(Protocol):
 
 Design = Callable[[FifoFeed, IncompleteTopK], Gathering]
 _NO_ROWS = (NONE, np.empty(0))
-_NOTHING_TOLD = Told(NONE, np.empty(0), NONE, np.empty(0))
+_NOTHING_TOLD = Reported(NONE, np.empty(0), NONE, np.empty(0))
 
 
 class _Member(NamedTuple):
@@ -84,7 +84,7 @@ class Gatherings:
         self._design = design
         self._numbering = Numbering(feed)
         self._members: list[_Member | None] = []
-        self._told: dict[int, tuple[Ints, Floats]] = {}  # slots and keys, until :meth:`load`
+        self._reported: dict[int, tuple[Ints, Floats]] = {}  # slots and keys, until :meth:`load`
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Take in a query; :meth:`start` or :meth:`load` gives it its first answer."""
@@ -93,16 +93,16 @@ class Gatherings:
         return len(self._members) - 1
 
     def _serving(self) -> list[tuple[int, _Member]]:
-        return [(place, member) for place, member in enumerate(self._members) if member is not None]
+        return [(index, member) for index, member in enumerate(self._members) if member is not None]
 
-    def _member(self, place: int) -> _Member:
-        member = self._members[place]
+    def _member(self, index: int) -> _Member:
+        member = self._members[index]
         assert member is not None
         return member
 
-    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+    def start(self, index: int, head: int, moment: int, at: int) -> Report:
         """Judge a new query over the rows of the last judgement, then take in what has come since."""
-        member = self._member(place)
+        member = self._member(index)
         reading, gathering = member
         window = self._feed.window
         held = window.live_slots()
@@ -111,24 +111,24 @@ class Gatherings:
         reading.learn(held[seen])
         gathering.begin(window.head, reading.read(held[seen], ids[seen]), _NOTHING_TOLD)
         nobody = np.zeros(1, np.int64)
-        judged = Step(NONE, NONE, np.array([at]), np.array([moment]), nobody, np.full(2, head), nobody)
-        found = gathering.process(reading.read(NONE, NONE), judged, place)
-        self._take(member, held[~seen], ids[~seen], NO_STEP._replace(heads=np.full(1, head)), place)
-        return found
+        evaluated = Step(NONE, NONE, np.array([at]), np.array([moment]), nobody, np.full(2, head), nobody)
+        result = gathering.process(reading.read(NONE, NONE), evaluated, index)
+        self._take(member, held[~seen], ids[~seen], NO_STEP._replace(heads=np.full(1, head)), index)
+        return result
 
-    def resume(self, head: int, judged: int) -> None:
+    def resume(self, head: int, evaluated: int) -> None:
         """Nothing yet: :meth:`load` follows, and knows which rows were refused."""
 
-    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+    def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
         """Return which of the rows held count, and the counters of those that do not."""
         window = self._feed.window
         ordinals = window.seq[window.live_slots()]
         saved = {}
-        for order, (reading, gathering) in enumerate(map(self._member, places)):
+        for order, (reading, gathering) in enumerate(map(self._member, indices)):
             saved[f"{order} taken"] = gathering.taken(ordinals)
             saved[f"{order} refused"] = np.array([reading.unknown, reading.outside, gathering.duplicates])
-            told = gathering.answer()
-            saved[f"{order} sources"], saved[f"{order} best"] = told.sources, told.best
+            reported = gathering.answer()
+            saved[f"{order} sources"], saved[f"{order} best"] = reported.sources, reported.best
             if reading.learns and reading.bounds is not None:
                 saved[f"{order} learnt"] = reading.bounds
         return saved
@@ -136,7 +136,7 @@ class Gatherings:
     def load(self, saved: Saved) -> None:
         """Make the state anew from the window and what was saved by an engine with the same queries."""
         held = self._feed.window.live_slots()
-        for order, (place, member) in enumerate(self._serving()):
+        for order, (index, member) in enumerate(self._serving()):
             mine = saved.part(f"{order} ")
             reading, gathering = member
             if reading.learns:
@@ -144,42 +144,42 @@ class Gatherings:
                 holds = np.all((learnt[0] >= -MOST_LEARNT) & (learnt[0] <= 0) & (learnt[1] >= 0))
                 mine.expect(holds and np.all(learnt[1] <= MOST_LEARNT), "learnt", "bounds that hold 0")
                 reading.bounds = learnt
-            slots, keys = self._told.pop(place, _NO_ROWS)
+            slots, keys = self._reported.pop(index, _NO_ROWS)
             sources = mine.ints("sources", slots.size, low=0, high=(1 << reading.sources) - 1)
-            told = Told(self._feed.window.seq[slots], keys, sources, mine.floats("best", slots.size, nan=True))
-            self._begin(member, held, mine.flags("taken", held.size), told)
+            reported = Reported(self._feed.window.seq[slots], keys, sources, mine.floats("best", slots.size, nan=True))
+            self._begin(member, held, mine.flags("taken", held.size), reported)
             reading.unknown, reading.outside, gathering.duplicates = mine.ints("refused", 3, low=0).tolist()
             mine.expect(reading.single or not gathering.duplicates, "refused", "no duplicates", gathering.duplicates)
             mine.done()
 
-    def _begin(self, member: _Member, held: Ints, taken: np.ndarray, told: Told) -> None:
+    def _begin(self, member: _Member, held: Ints, taken: np.ndarray, reported: Reported) -> None:
         """Begin a gathering anew with the rows held, of which those count that had been taken."""
         rows = member.reading.read(held, self._numbering.of(held), count=False)
         rows.source[~taken] = NOBODY
-        member.gathering.begin(self._feed.window.head, rows, told)
+        member.gathering.begin(self._feed.window.head, rows, reported)
 
-    def remove(self, place: int) -> None:
+    def remove(self, index: int) -> None:
         """Take a query out."""
-        self._members[place] = None
+        self._members[index] = None
 
-    def process(self, step: Step) -> Found:
+    def process(self, step: Step) -> Report:
         """Take a step of the window; return the changes at its judgements."""
         ids = self._numbering.of(step.arrived)
-        return _joined([self._take(member, step.arrived, ids, step, place) for place, member in self._serving()])
+        return _joined([self._take(member, step.arrived, ids, step, index) for index, member in self._serving()])
 
-    def _take(self, member: _Member, slots: Ints, ids: Ints, step: Step, place: int) -> Found:
+    def _take(self, member: _Member, slots: Ints, ids: Ints, step: Step, index: int) -> Report:
         """Let a query take a step; where learnt bounds widen, all that it holds is normalised anew before."""
         reading, gathering = member
         widenings = reading.widenings(slots)
         if not widenings.size:
-            return gathering.process(reading.read(slots, ids), step, place)
-        found = []
+            return gathering.process(reading.read(slots, ids), step, index)
+        result = []
         for start, stop, part, wider in cut_step(step, slots.size, widenings):
             if wider:
                 reading.learn(slots[start : start + 1])
                 self._normalise(member, int(self._feed.window.seq[slots[start]]))
-            found.append(gathering.process(reading.read(slots[start:stop], ids[start:stop]), part, place))
-        return _joined(found)
+            result.append(gathering.process(reading.read(slots[start:stop], ids[start:stop]), part, index))
+        return _joined(result)
 
     def _normalise(self, member: _Member, until: int) -> None:
         """Begin anew with the rows before one, under the bounds that it has brought."""
@@ -190,31 +190,31 @@ class Gatherings:
         self._begin(member, held, gathering.taken(window.seq[held]), gathering.answer())
         gathering.duplicates = duplicates
 
-    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+    def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
         """Return rows of the objects of the last judgement's answer and their scores, best first."""
-        if place in self._told:
-            return self._told[place]
-        told = self._member(place).gathering.answer()
-        return told.rows & (self._feed.window.capacity - 1), told.scores
+        if index in self._reported:
+            return self._reported[index]
+        reported = self._member(index).gathering.answer()
+        return reported.rows & (self._feed.window.capacity - 1), reported.scores
 
-    def told(self, place: int) -> Told:
+    def reported(self, index: int) -> Reported:
         """Return the last judgement's answer with what is known of its objects."""
-        return self._member(place).gathering.answer()
+        return self._member(index).gathering.answer()
 
-    def precision(self, place: int) -> float | None:
+    def precision(self, index: int) -> float | None:
         """Estimate the share of a query's answer that is right; None where all of it is."""
-        return self._member(place).gathering.precision()
+        return self._member(index).gathering.precision()
 
-    def counting(self, place: int, slots: Ints) -> Arrivals:
+    def counting(self, index: int, slots: Ints) -> Arrivals:
         """Return rows as a query sees them; those that it has refused have no source."""
-        reading, gathering = self._member(place)
+        reading, gathering = self._member(index)
         rows = reading.read(slots, np.zeros(slots.size, np.int64), count=False)
         rows.source[~gathering.taken(rows.ordinal)] = NOBODY
         return rows
 
-    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+    def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
         """Say what was last reported, after a restore; :meth:`load` follows."""
-        self._told[place] = (slots, keys)
+        self._reported[index] = (slots, keys)
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
@@ -240,7 +240,7 @@ class Gatherings:
             member.gathering._check()
 
 
-def _joined(found: list[Found]) -> Found:
-    if len(found) <= 1:
-        return found[0] if found else NOTHING
-    return Found(np.concatenate([part.what for part in found]), np.concatenate([part.key for part in found]))
+def _joined(result: list[Report]) -> Report:
+    if len(result) <= 1:
+        return result[0] if result else NOTHING
+    return Report(np.concatenate([part.what for part in result]), np.concatenate([part.key for part in result]))

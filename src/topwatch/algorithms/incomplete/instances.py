@@ -89,26 +89,26 @@ class Aggregation:
             self._due = int(objects.now[HEAD]) + LEAST
         self._instances = new
 
-    def drive(self, ledger: Ledger, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
+    def drive(self, ledger: Ledger, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
         """Take a step of the window."""
         if self._appearances is None and self._join is None:
-            return drive_eaa(ledger.objects, ledger.bests, self._instances, rows, step, place, log)
+            return drive_eaa(ledger.objects, ledger.bests, self._instances, rows, step, index, log)
         for start, stop, part, due in cut_step(step, rows.ordinal.size, self._looks(rows)):
             if due:
                 self._look(ledger, int(rows.head[start]))
             piece = Arrivals._make(column[start:stop] for column in rows)
-            log = drive_eaa(ledger.objects, ledger.bests, self._instances, piece, part, place, log)
+            log = drive_eaa(ledger.objects, ledger.bests, self._instances, piece, part, index, log)
             self._add(piece)
         return log
 
     def _looks(self, rows: Arrivals) -> Ints:
         """Return the places of the rows before which the statistics are due."""
-        places = []
+        indices = []
         while rows.ordinal.size and self._due <= rows.ordinal[-1]:
-            place = self._due - int(rows.ordinal[0])
-            places.append(place)
-            self._due += max(LEAST, (self._due - int(rows.head[place])) // LOOKS)
-        return np.array(places, np.int64)
+            index = self._due - int(rows.ordinal[0])
+            indices.append(index)
+            self._due += max(LEAST, (self._due - int(rows.head[index])) // LOOKS)
+        return np.array(indices, np.int64)
 
     def _add(self, rows: Arrivals) -> None:
         if self._appearances is not None:
@@ -129,7 +129,7 @@ class Aggregation:
 
     def _audit(self, ledger: Ledger) -> None:
         objects, bests = ledger.objects, ledger.bests
-        if bests.now[SIZE] < bests.now[K] and bests.bar[0] != -np.inf:
+        if bests.now[SIZE] < bests.now[K] and bests.threshold[0] != -np.inf:
             return  # entries are made anew at the next judgement
         scores = np.empty(objects.rows.size)
         scores = scores[: exact_scores(objects, scores)]
@@ -137,8 +137,8 @@ class Aggregation:
         k = min(int(bests.now[K]), ranked.size)
         if k == 0:
             return
-        bar = np.partition(scores[ranked], -k)[-k]
-        near = ranked[scores[ranked] >= bar]
+        threshold = np.partition(scores[ranked], -k)[-k]
+        near = ranked[scores[ranked] >= threshold]
         best = near[np.lexsort((-objects.newest[near], -scores[near]))[:k]]
         right = int(np.isin(best, bests.object[: min(k, int(bests.now[SIZE]))]).sum())
         self._audits.append((right, k))

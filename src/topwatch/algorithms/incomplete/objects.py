@@ -9,12 +9,12 @@ import numpy as np
 
 from topwatch.algorithms.incomplete.kernels.best_objects import (
     ANSWERED,
-    BAR,
     KEEP,
     REFILLS,
     SCORES,
     SIZE,
     STAMP,
+    THRESHOLD,
     TOUCHED,
     Bests,
     K,
@@ -31,7 +31,7 @@ from topwatch.algorithms.incomplete.kernels.object_scores import (
     Objects,
 )
 from topwatch.algorithms.incomplete.kernels.tally_loop import Arrivals
-from topwatch.core.engine import Found
+from topwatch.core.engine import Report
 from topwatch.core.kernels.latest_rows import FREE, Entities, enter
 from topwatch.core.kernels.rows import Log, Step
 from topwatch.core.kernels.scoring import STACK, Floats, Ints
@@ -41,7 +41,7 @@ from topwatch.query.errors import DataError
 from topwatch.query.incomplete_topk import COMBINES, OCCURRENCES, IncompleteTopK
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """What was last reported of some objects, best first."""
 
     rows: Ints  # the newest of each, as ordinals
@@ -135,20 +135,20 @@ def _grown_bests(old: Bests, new: Bests) -> Bests:
         getattr(new, name)[:objects] = getattr(old, name)
     new.answer[:, :answered] = old.answer[:, :answered]
     new.answered[:, :answered] = old.answered[:, :answered]
-    new.bar[:] = old.bar
-    for counter in (SIZE, TOUCHED, BAR, STAMP, ANSWERED, REFILLS, SCORES):
+    new.threshold[:] = old.threshold
+    for counter in (SIZE, TOUCHED, THRESHOLD, STAMP, ANSWERED, REFILLS, SCORES):
         new.now[counter] = old.now[counter]
     return new
 
 
-def _tell(o: Objects, b: Bests, told: Told) -> None:
+def _tell(o: Objects, b: Bests, reported: Reported) -> None:
     """Say what was last reported."""
-    n = told.rows.size
-    numbers = o.object[told.rows & (o.object.size - 1)]
+    n = reported.rows.size
+    numbers = o.object[reported.rows & (o.object.size - 1)]
     if np.any(numbers == NOBODY) or np.unique(numbers).size < n:
         raise DataError("snapshot: an answer: expected one row of each object; the snapshot is damaged or forged")
-    b.answer[:, :n] = numbers, told.rows, told.sources
-    b.answered[:, :n] = told.scores, told.best
+    b.answer[:, :n] = numbers, reported.rows, reported.sources
+    b.answered[:, :n] = reported.scores, reported.best
     b.member[numbers] = 1
     b.now[ANSWERED] = n
     b.now[TOUCHED] = 1
@@ -169,7 +169,7 @@ class Loop(Protocol):
     def follow(self, objects: Objects, moved_from: Objects | None) -> None:
         """Begin with new objects, or follow the rows of known ones to their new slots."""
 
-    def drive(self, ledger: Ledger, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
+    def drive(self, ledger: Ledger, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
         """Take a step of the window; log the changes at its judgements."""
 
     def precision(self) -> float | None:
@@ -219,28 +219,28 @@ class Ledger:
     def duplicates(self, count: int) -> None:
         self.objects.now[DUPLICATES] = count
 
-    def begin(self, head: int, rows: Arrivals, told: Told) -> None:
-        """Begin anew with these rows, the first of which is ``head``; ``told`` is what was last reported."""
+    def begin(self, head: int, rows: Arrivals, reported: Reported) -> None:
+        """Begin anew with these rows, the first of which is ``head``; ``reported`` is what was last reported."""
         before = self.bests.now
         self.objects, self.bests = _new_objects(self._query, self._feed.window.capacity), self._no_bests()
         self.bests.now[[SCORES, REFILLS]] = before[[SCORES, REFILLS]]
         self.objects.now[HEAD] = head
         self._loop.follow(self.objects, None)
         self.process(rows, NO_STEP, 0)
-        _tell(self.objects, self.bests, told)
+        _tell(self.objects, self.bests, reported)
 
-    def process(self, rows: Arrivals, step: Step, place: int) -> Found:
+    def process(self, rows: Arrivals, step: Step, index: int) -> Report:
         """Take a step of the window; return the changes at its judgements."""
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
-        log = self._loop.drive(self, rows, step, place, log)
-        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+        log = self._loop.drive(self, rows, step, index, log)
+        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
-    def answer(self) -> Told:
+    def answer(self) -> Reported:
         """Return the last judgement's answer."""
         n = int(self.bests.now[ANSWERED])
         _, rows, sources = self.bests.answer[:, :n].copy()
         scores, best = self.bests.answered[:, :n].copy()
-        return Told(rows, scores, sources, best)
+        return Reported(rows, scores, sources, best)
 
     def taken(self, ordinals: Ints) -> np.ndarray:
         """Tell which rows count, or have counted until they expired."""
@@ -296,5 +296,5 @@ class Ledger:
         assert np.array_equal(ranked[:n], b.object[:n])
         if ranked.size > n:
             after = ranked[n]
-            assert (o.score[after], o.newest[after]) < (b.bar[0], b.now[BAR])
+            assert (o.score[after], o.newest[after]) < (b.threshold[0], b.now[THRESHOLD])
         self._loop._check(o)

@@ -40,8 +40,8 @@ class Numbering:
             names = self._read(self._feed.window.live_slots()).unique().to_pylist()
             self._numbers = {name: self._numbers[name] for name in names if name in self._numbers}
         encoded = values.dictionary_encode()
-        found = [self._number(name) for name in encoded.dictionary.to_pylist()]
-        picked: Ints = np.array(found, np.int64)[encoded.indices.to_numpy()]
+        result = [self._number(name) for name in encoded.dictionary.to_pylist()]
+        picked: Ints = np.array(result, np.int64)[encoded.indices.to_numpy()]
         return picked
 
     def _number(self, name: Any) -> int:
@@ -87,7 +87,7 @@ class Reading:
 
     def read(self, slots: Ints, ids: Ints, count: bool = True) -> Arrivals:
         """Read rows, which follow each other, as arrivals."""
-        source, value, unknown = self._told(slots)
+        source, value, unknown = self._reported(slots)
         inside = self._usable(value)
         if self.bounds is not None:
             low, high = self.bounds[:, np.maximum(source, 0)]
@@ -102,7 +102,7 @@ class Reading:
         ordinals = self._feed.window.seq[slots]
         return Arrivals(ordinals, ids, source, value, self._heads(ordinals))
 
-    def _told(self, slots: Ints) -> tuple[Ints, Floats, int]:
+    def _reported(self, slots: Ints) -> tuple[Ints, Floats, int]:
         """Return the sources of rows, NOBODY where one does not count, their values, and how many are unknown."""
         columns = self._feed.window.columns
         coded, value = columns[self._source, slots], columns[self._value, slots]
@@ -122,23 +122,23 @@ class Reading:
         if not self.learns or slots.size == 0:
             return _NONE
         assert self.bounds is not None
-        source, value, _ = self._told(slots)
+        source, value, _ = self._reported(slots)
         source[~self._usable(value)] = NOBODY
-        found = []
+        result = []
         for s, (low, high) in enumerate(self.bounds.T):
-            places = np.flatnonzero(source == s)
-            said = value[places]
+            indices = np.flatnonzero(source == s)
+            said = value[indices]
             lows = np.minimum.accumulate(np.concatenate([[low], said]))
             highs = np.maximum.accumulate(np.concatenate([[high], said]))
-            found.append(places[(lows[1:] < lows[:-1]) | (highs[1:] > highs[:-1])])
-        return np.sort(np.concatenate(found))
+            result.append(indices[(lows[1:] < lows[:-1]) | (highs[1:] > highs[:-1])])
+        return np.sort(np.concatenate(result))
 
     def learn(self, slots: Ints) -> None:
         """Widen the bounds so that they hold the values of rows."""
         if not self.learns or slots.size == 0:
             return
         assert self.bounds is not None
-        source, value, _ = self._told(slots)
+        source, value, _ = self._reported(slots)
         known = (source >= 0) & self._usable(value)
         np.minimum.at(self.bounds[0], source[known], value[known])
         np.maximum.at(self.bounds[1], source[known], value[known])

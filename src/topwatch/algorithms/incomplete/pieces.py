@@ -21,25 +21,25 @@ class Piece(NamedTuple):
     cut: bool
 
 
-def cut_step(step: Step, rows: int, places: Ints) -> Iterator[Piece]:
+def cut_step(step: Step, rows: int, indices: Ints) -> Iterator[Piece]:
     """Yield the pieces of a step of so many rows that begin at the start and at each of some places, in order.
 
     A judgement goes with the row that it follows; one before all rows with the first piece, which has no rows where the
     first cut is before them.
     """
-    edges = [0, *places.tolist(), rows]
-    judged = 0
+    edges = [0, *indices.tolist(), rows]
+    evaluated = 0
     for number, (start, stop) in enumerate(itertools.pairwise(edges)):
         until = int(np.searchsorted(step.arrivals, stop, side="right")) if stop < rows else step.at.size
-        part = slice(judged, until)
+        part = slice(evaluated, until)
         piece = Step(
             step.arrived[:0],
             step.expired[:0],
             step.at[part],
             step.moment[part],
             step.arrivals[part] - start,
-            step.heads[judged : until + 1],
+            step.heads[evaluated : until + 1],
             step.expiries[part],
         )
         yield Piece(start, stop, piece, cut=number > 0)
-        judged = until
+        evaluated = until

@@ -87,8 +87,8 @@ def intersections(counts: Floats) -> Floats:
 
 def shared(sketches: Sequence[SlidingSketch], head: int = 1) -> float:
     """Estimate how many ids all of some sketches have in common: O(2^s) counts for s of them."""
-    found = intersections(unions(np.array([sketch.last for sketch in sketches]), head))
-    return max(0.0, float(found[-1]))
+    result = intersections(unions(np.array([sketch.last for sketch in sketches]), head))
+    return max(0.0, float(result[-1]))
 
 
 def appearance(sketch: SlidingSketch, given: Sequence[SlidingSketch], head: int = 1) -> float:

@@ -56,13 +56,13 @@ class _Searching:
         self._lists = Lists(ordered, np.zeros((slots, sources)), np.zeros((slots, sources), np.int64), self._counters)
         list_all(objects, self._lists)
 
-    def drive(self, ledger: Ledger, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
+    def drive(self, ledger: Ledger, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
         """Take a step of the window."""
         # An expiry moves the entry of an object of which the source has told more: it may take a bucket as a row does.
         expiring = int(max(step.heads[-1], rows.head[-1] if rows.head.size else 0) - ledger.objects.now[HEAD])
         if self._crowded(rows.ordinal.size + max(0, expiring)):
             self.follow(ledger.objects, None)
-        return drive_sla(ledger.objects, ledger.bests, self._lists, rows, step, place, log)
+        return drive_sla(ledger.objects, ledger.bests, self._lists, rows, step, index, log)
 
     def _crowded(self, more: int) -> bool:
         """Tell whether the lists could run out of buckets within so many rows and expiries."""

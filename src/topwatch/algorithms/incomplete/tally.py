@@ -49,9 +49,9 @@ class _Loop:
     def follow(self, objects: Objects, moved_from: Objects | None) -> None:
         """Nothing to do."""
 
-    def drive(self, ledger: Ledger, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
+    def drive(self, ledger: Ledger, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
         """Take a step of the window."""
-        return drive_tally(ledger.objects, ledger.bests, rows, step, place, log)
+        return drive_tally(ledger.objects, ledger.bests, rows, step, index, log)
 
     def precision(self) -> None:
         """All of the answer is right."""

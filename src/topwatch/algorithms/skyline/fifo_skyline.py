@@ -24,7 +24,7 @@ from topwatch.algorithms.skyline.kernels.fifo_loop import (
     begin_unbeaten,
     drive_unbeaten,
 )
-from topwatch.core.engine import Found
+from topwatch.core.engine import Report
 from topwatch.core.kernels.rows import Log, Step
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.preferred_columns import Preferred
@@ -42,19 +42,19 @@ class UnbeatenRows:
         self._preferred = Preferred(window, query, column_of)
         self._rows = _empty(len(self._preferred), LEAST)
 
-    def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``told`` are the slots that were last reported."""
+    def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
+        """Begin anew with these rows; ``reported`` are the slots that were last reported."""
         self._rows = _empty(len(self._preferred), LEAST)
         self._make_room(slots.size)
-        marks = np.isin(slots, told[0]).astype(np.int64)
+        marks = np.isin(slots, reported[0]).astype(np.int64)
         begin_unbeaten(self._rows, self._preferred.values(slots), self._window.seq[slots], marks)
 
-    def process(self, step: Step, place: int) -> Found:
+    def process(self, step: Step, index: int) -> Report:
         """Take a step of the window; return the changes at its judgements."""
         self._make_room(step.arrived.size)
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
-        log = drive_unbeaten(self._rows, self._window.rows(), self._preferred.values(step.arrived), step, place, log)
-        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+        log = drive_unbeaten(self._rows, self._window.rows(), self._preferred.values(step.arrived), step, index, log)
+        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def _make_room(self, more: int) -> None:
         u = self._rows
@@ -62,12 +62,17 @@ class UnbeatenRows:
         if held + more <= u.seq.size:
             return
         larger = _empty(len(self._preferred), 1 << int(held + more + LEAST).bit_length())
-        places = np.arange(u.now[FIRST], u.now[LAST])
-        for old, new in ((u.value, larger.value), (u.seq, larger.seq), (u.until, larger.until), (u.told, larger.told)):
-            new[..., : places.size] = old[..., places]
+        indices = np.arange(u.now[FIRST], u.now[LAST])
+        for old, new in (
+            (u.value, larger.value),
+            (u.seq, larger.seq),
+            (u.until, larger.until),
+            (u.reported, larger.reported),
+        ):
+            new[..., : indices.size] = old[..., indices]
         larger.gone[: u.gone.size] = u.gone
         larger.now[:] = u.now
-        larger.now[[FIRST, LAST]] = 0, places.size
+        larger.now[[FIRST, LAST]] = 0, indices.size
         larger.now[FRESH] = max(0, u.now[FRESH] - u.now[FIRST])
         self._rows = larger
 
@@ -75,7 +80,7 @@ class UnbeatenRows:
         """Return the slots and scores of the last judgement's answer, newest first."""
         u = self._rows
         used = slice(u.now[FIRST], u.now[LAST])
-        ordinals = np.concatenate([u.seq[used][u.told[used] == 1], u.gone[: u.now[GONE]]])
+        ordinals = np.concatenate([u.seq[used][u.reported[used] == 1], u.gone[: u.now[GONE]]])
         return np.sort(ordinals)[::-1] & (self._window.capacity - 1), np.zeros(ordinals.size)
 
     def relocate(self) -> None:
@@ -98,23 +103,23 @@ class UnbeatenRows:
         assert used.size - kept.size == u.now[DROPS]
         assert np.isnan(u.value[0, used]).sum() == u.now[DROPS]
         assert np.all(np.diff(u.seq[kept]) > 0)
-        for i, place in enumerate(kept[-BLOCK:]):
+        for i, index in enumerate(kept[-BLOCK:]):
             older = kept[: max(0, kept.size - BLOCK) + i]
-            mine, others = u.value[:, place, None], u.value[:, older]
+            mine, others = u.value[:, index, None], u.value[:, older]
             le, ge = np.all(others <= mine, axis=0), np.all(others >= mine, axis=0)
             assert not np.any(ge & ~le), "a row is kept that a newer one dominates"
             live = u.seq[older][le & ~ge]
-            assert u.until[place] == (live.max() if live.size else u.until[place])
-            assert live.size or u.until[place] < self._window.head
+            assert u.until[index] == (live.max() if live.size else u.until[index])
+            assert live.size or u.until[index] < self._window.head
 
 
-def _empty(columns: int, places: int) -> Unbeaten:
+def _empty(columns: int, indices: int) -> Unbeaten:
     return Unbeaten(
-        np.empty((columns, places)),
-        np.zeros(places, np.int64),
-        np.zeros(places, np.int64),
-        np.zeros(places, np.int64),
-        np.zeros(places, np.int64),
+        np.empty((columns, indices)),
+        np.zeros(indices, np.int64),
+        np.zeros(indices, np.int64),
+        np.zeros(indices, np.int64),
+        np.zeros(indices, np.int64),
         np.zeros(6, np.int64),
         np.zeros((2, BLOCK), np.bool_),
     )

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from topwatch.algorithms.skyline.shares import Shares
-from topwatch.core.engine import Found
+from topwatch.core.engine import Report
 from topwatch.core.kernels.rows import ENTER, LEAVE, Step
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.latest_window import LatestWindow
@@ -26,7 +26,7 @@ class Snapshots(Protocol):
     def take(self, step: Step) -> None:
         """Take a step of the window."""
 
-    def members(self, number: int, judgement: int, live: Ints) -> Ints | None:
+    def members(self, number: int, evaluation: int, live: Ints) -> Ints | None:
         """Return the entities in the skyline at a judgement of the step, or None when that snapshot is not sampled.
 
         It is asked at every judgement. ``number`` counts all snapshots; ``live`` are the slots of the ranked rows.
@@ -67,11 +67,11 @@ class Frequent:
         self._alike = 0  # judgements that have seen the same rows
         self._answer: tuple[Ints, Floats, Ints] = (np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))
 
-    def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``told`` are the slots and shares that were last reported."""
+    def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
+        """Begin anew with these rows; ``reported`` are the slots and shares that were last reported."""
         self._clear()
         self._arrive(slots)
-        self._answer = (*told, self._window.entity[told[0]])
+        self._answer = (*reported, self._window.entity[reported[0]])
         self._source.begin(slots)
 
     def _arrive(self, slots: Ints) -> None:
@@ -79,10 +79,10 @@ class Frequent:
         self._slot_of[self._window.entity[slots]] = slots  # of several rows of an id the last stays
         self._ranked[slots] = ~np.isnan(self._preferred.values(slots)[0])
 
-    def process(self, step: Step, place: int) -> Found:
+    def process(self, step: Step, index: int) -> Report:
         """Take a step of the window; return the changes at its judgements."""
         self._source.take(step)
-        found = []
+        result = []
         come = gone = 0
         for j in range(step.at.size):
             self._arrive(step.arrived[come : step.arrivals[j]])
@@ -95,15 +95,15 @@ class Frequent:
             self._alike = 1 if self._moved or expired.size else self._alike + 1
             self._moved = False
             if self._alike <= self._snapshots:
-                found += self._judge(j, int(step.at[j]), place)
+                result += self._evaluate(j, int(step.at[j]), index)
         self._arrive(step.arrived[come:])
-        if not found:
-            return Found(np.empty((0, 4), np.int64), np.empty(0))
-        return Found(np.concatenate([part.what for part in found]), np.concatenate([part.key for part in found]))
+        if not result:
+            return Report(np.empty((0, 4), np.int64), np.empty(0))
+        return Report(np.concatenate([part.what for part in result]), np.concatenate([part.key for part in result]))
 
-    def _judge(self, judgement: int, at: int, place: int) -> list[Found]:
+    def _evaluate(self, evaluation: int, at: int, index: int) -> list[Report]:
         live = self._slot_of[self._slot_of >= 0]
-        members = self._source.members(self._shares.taken + 1, judgement, live[self._ranked[live]])
+        members = self._source.members(self._shares.taken + 1, evaluation, live[self._ranked[live]])
         if live.size:
             self._shares.take(self._shares.taken + 1, members)
         entities, shares = self._shares.frequent(self._share)
@@ -115,8 +115,8 @@ class Frequent:
         self._answer = (slots[order], shares[order], entities[order])
         left, entered = ~np.isin(old, entities), ~np.isin(entities, old)
         return [
-            _lines(at, place, LEAVE, old_slots[left], old_shares[left]),
-            _lines(at, place, ENTER, slots[entered], shares[entered]),
+            _lines(at, index, LEAVE, old_slots[left], old_shares[left]),
+            _lines(at, index, ENTER, slots[entered], shares[entered]),
         ]
 
     def answer(self) -> tuple[Ints, Floats]:
@@ -157,7 +157,7 @@ class Frequent:
         assert np.isin(self._slot_of[self._slot_of >= 0], rows).all()
 
 
-def _lines(at: int, place: int, op: int, slots: Ints, keys: Floats) -> Found:
+def _lines(at: int, index: int, op: int, slots: Ints, keys: Floats) -> Report:
     what = np.empty((slots.size, 4), np.int64)
-    what[:, 0], what[:, 1], what[:, 2], what[:, 3] = at, place, op, slots
-    return Found(what, keys)
+    what[:, 0], what[:, 1], what[:, 2], what[:, 3] = at, index, op, slots
+    return Report(what, keys)

@@ -21,7 +21,7 @@ from topwatch.algorithms.skyline.kernels.witness_loop import (
     begin_witnessed,
     drive_witnessed,
 )
-from topwatch.core.engine import Found
+from topwatch.core.engine import Report
 from topwatch.core.kernels.rows import Log, Step
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.latest_window import LatestWindow
@@ -37,25 +37,25 @@ class WitnessedRows:
         self._preferred = Preferred(window, query, column_of)
         self._rows = _empty(len(self._preferred), window.capacity)
 
-    def begin(self, slots: Ints, told: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``told`` are the slots that were last reported."""
+    def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
+        """Begin anew with these rows; ``reported`` are the slots that were last reported."""
         self._rows = w = _empty(len(self._preferred), self._window.capacity)
         begin_witnessed(w, self._preferred.values(slots), slots)
-        w.told[told[0]] = 1
-        more = told[0][w.marked[told[0]] == 0]
+        w.reported[reported[0]] = 1
+        more = reported[0][w.marked[reported[0]] == 0]
         w.touched[w.now[TOUCHED] : w.now[TOUCHED] + more.size] = more
         w.marked[more] = 1
         w.now[TOUCHED] += more.size
 
-    def process(self, step: Step, place: int) -> Found:
+    def process(self, step: Step, index: int) -> Report:
         """Take a step of the window; return the changes at its judgements."""
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
-        log = drive_witnessed(self._rows, self._window.rows(), self._preferred.values(step.arrived), step, place, log)
-        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+        log = drive_witnessed(self._rows, self._window.rows(), self._preferred.values(step.arrived), step, index, log)
+        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def answer(self) -> tuple[Ints, Floats]:
         """Return the slots and scores of the last judgement's answer, newest first."""
-        slots = np.flatnonzero(self._rows.told == 1)
+        slots = np.flatnonzero(self._rows.reported == 1)
         slots = slots[np.argsort(-self._window.seq[slots])]
         return slots, np.zeros(slots.size)
 
@@ -82,7 +82,7 @@ class WitnessedRows:
         w = self._rows
         front = w.front[: w.now[SIZE]]
         assert np.array_equal(np.sort(front), np.flatnonzero(w.witness == FRONT))
-        assert np.array_equal(w.place[front], np.arange(front.size))
+        assert np.array_equal(w.front_index[front], np.arange(front.size))
         assert np.array_equal(w.front_value[:, : front.size], w.value[:, front])
         beaten = np.flatnonzero(w.witness >= 0)
         mine, others = w.value[:, beaten], w.value[:, w.witness[beaten]]

@@ -54,7 +54,7 @@ class SomeSkylines:
     def take(self, step: Step) -> None:
         """Nothing is kept."""
 
-    def members(self, number: int, judgement: int, live: Ints) -> Ints | None:
+    def members(self, number: int, evaluation: int, live: Ints) -> Ints | None:
         """Return the entities in the skyline, or None when the snapshot is not sampled."""
         if not is_sampled(self._seed, self._rate, number - 1):
             return None

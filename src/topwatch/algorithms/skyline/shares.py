@@ -57,9 +57,9 @@ class Shares:
 
     def frequent(self, share: float) -> tuple[Ints, Floats]:
         """Return the entities that were in at least a share of the skylines that count, and in which. O(entities)."""
-        found = self.counted()
-        shares = self._count[found] / max(1, len(self._skylines))
-        return found[shares >= share], shares[shares >= share]
+        result = self.counted()
+        shares = self._count[result] / max(1, len(self._skylines))
+        return result[shares >= share], shares[shares >= share]
 
     def counted(self) -> Ints:
         """Return the entities that were in one of the skylines that count."""

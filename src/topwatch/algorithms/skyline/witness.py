@@ -53,7 +53,7 @@ class EverySkyline:
         self._rows = WitnessedRows(window, query, column_of)
         self._members: Ints = np.empty(0, np.int64)
         self._left = np.zeros(window.capacity, np.bool_)  # by entity, room for a judgement
-        self._found = NOTHING
+        self._result = NOTHING
 
     def begin(self, slots: Ints) -> None:
         """Begin anew with these rows; all members will be reported as new ones."""
@@ -63,12 +63,12 @@ class EverySkyline:
 
     def take(self, step: Step) -> None:
         """Take a step of the window."""
-        self._found = self._rows.process(step._replace(at=np.arange(step.at.size)), 0)
+        self._result = self._rows.process(step._replace(at=np.arange(step.at.size)), 0)
 
-    def members(self, number: int, judgement: int, live: Ints) -> Ints:
+    def members(self, number: int, evaluation: int, live: Ints) -> Ints:
         """Return the entities in the skyline at a judgement of the step."""
-        first, last = np.searchsorted(self._found.what[:, 0], [judgement, judgement + 1])
-        what = self._found.what[first:last]
+        first, last = np.searchsorted(self._result.what[:, 0], [evaluation, evaluation + 1])
+        what = self._result.what[first:last]
         entities, entered = self._window.entity[what[:, 3]], what[:, 2] == ENTER
         self._left[entities[~entered]] = True
         stay = self._members[~self._left[self._members]]

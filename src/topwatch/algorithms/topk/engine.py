@@ -20,7 +20,7 @@ from topwatch.algorithms.topk.kernels.topk_loop import drive
 from topwatch.algorithms.topk.kernels.walk_cells import CELLS, FILLS, HITS, LISTED, SCORES
 from topwatch.algorithms.topk.query_table import QueryTable
 from topwatch.algorithms.topk.runs import RunPool
-from topwatch.core.engine import Found, Window
+from topwatch.core.engine import Report, Window
 from topwatch.core.jit import kernel
 from topwatch.core.kernels.rows import Log, Rows, Step, with_room
 from topwatch.core.kernels.scoring import Floats, Ints, Queries
@@ -60,7 +60,7 @@ class Design:
 
     sizes: Callable[[int], tuple[int, int, int]]
     banded: bool
-    loose: bool
+    unsorted: bool
     lists: Callable[[int, int, int], bool]
     walked: bool
     per_axis: int | None = None
@@ -88,7 +88,7 @@ class Standing:
     def __init__(self, window: Window, axes: list[int], expected: int, design: Design) -> None:
         self.window = window
         self.table = QueryTable()
-        self.pool = RunPool(design.banded, design.loose, window)
+        self.pool = RunPool(design.banded, design.unsorted, window)
         self.grid: Grid | None = None
         self._axes = axes
         self._expected = expected
@@ -99,59 +99,59 @@ class Standing:
         self._head = 0  # rows before it have expired
         self._rest = 0  # tick until which there are no lists since they were dear
         self._patience = PATIENCE  # windows that this lasts the next time
-        self._told = np.zeros(2, np.int64)  # rows that lists were asked for, and what that cost in scores
+        self._reported = np.zeros(2, np.int64)  # rows that lists were asked for, and what that cost in scores
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Write a query into the tables; :meth:`start` gives it its first answer."""
-        place = self.table.add(query, column_of)
-        k = int(self.table.arrays.k[place])
+        index = self.table.add(query, column_of)
+        k = int(self.table.arrays.k[index])
         if self._expected:
             # More rows than the window holds are never in an answer: no room is made for them.
-            k = self.table.arrays.k[place] = min(k, self._expected)
+            k = self.table.arrays.k[index] = min(k, self._expected)
         target, limit, room = self._design.sizes(k)
-        self.pool.add(place, k, target, limit, room, self._design.stretch * target)
-        return place
+        self.pool.add(index, k, target, limit, room, self._design.stretch * target)
+        return index
 
-    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+    def start(self, index: int, head: int, moment: int, at: int) -> Report:
         """Judge a new query over the rows of the last judgement, then take in what has come since."""
         rows = self.window.rows()
-        log = _first_report(self.table.arrays, place, rows, head, moment, at, self.pool.runs, self.pool.answers)
+        log = _first_report(self.table.arrays, index, rows, head, moment, at, self.pool.runs, self.pool.answers)
         if moment != self.window.tick:
-            _fill(self.table.arrays, place, rows, head, self.window.tick, self.pool.runs)
-        self.pool.answers.stale[place], self.pool.answers.since[place] = 1, 0
-        if self.grid is not None and not self.grid.fits(self.table.arrays, place):
+            _fill(self.table.arrays, index, rows, head, self.window.tick, self.pool.runs)
+        self.pool.answers.stale[index], self.pool.answers.since[index] = 1, 0
+        if self.grid is not None and not self.grid.fits(self.table.arrays, index):
             self.grid = None
         if self.grid is not None:
-            self.grid.admit(self.table.arrays, place, float(self.pool.runs.bar[place]))
-        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+            self.grid.admit(self.table.arrays, index, float(self.pool.runs.threshold[index]))
+        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
-    def resume(self, head: int, judged: int) -> None:
+    def resume(self, head: int, evaluated: int) -> None:
         """Fill all runs anew from the window: as of the last judgement, for its answers, and as of now."""
         rows = self.window.rows()
-        _judge_all(self.table.arrays, rows, head, judged, self.window.tick, self.pool.runs, self.pool.answers)
+        _evaluate_all(self.table.arrays, rows, head, evaluated, self.window.tick, self.pool.runs, self.pool.answers)
         active = self.table.active()
         self.pool.answers.stale[active], self.pool.answers.since[active] = 1, 0
         self.grid = None
 
-    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+    def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
         """Nothing: all is derived from the window."""
         return {}
 
     def load(self, saved: Saved) -> None:
         """Nothing was saved."""
 
-    def remove(self, place: int) -> None:
+    def remove(self, index: int) -> None:
         """Take a query out."""
         if self.grid is not None:
-            self.grid.admit(self.table.arrays, place, float("nan"))
-        self.table.remove(place)
-        self.pool.remove(place)
+            self.grid.admit(self.table.arrays, index, float("nan"))
+        self.table.remove(index)
+        self.pool.remove(index)
 
-    def process(self, step: Step) -> Found:
+    def process(self, step: Step) -> Report:
         """Take a step of the window; return the changes at its judgements."""
         rows = self.window.rows()
         self._prepare(rows, step)
-        index = self.grid.index if self.grid is not None else unindexed(self.table.places)
+        index = self.grid.index if self.grid is not None else unindexed(self.table.indices)
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         before = self._counters.copy()
         log, influence = drive(
@@ -161,22 +161,22 @@ class Standing:
             self.grid.index = index._replace(influence=influence)
             done = self._counters - before
             entries = int(influence.size.sum()) // max(1, len(self.table))
-            self._told += step.arrived.size, int(done[SCORES] + MOVING * entries * done[FILLS])
+            self._reported += step.arrived.size, int(done[SCORES] + MOVING * entries * done[FILLS])
         self._head = int(step.heads[-1])
-        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def _prepare(self, rows: Rows, step: Step) -> None:
         """Make the grid when it pays, and keep it fitting to the rows."""
         arrived = step.arrived
         held = self.window.capacity - self.window.free()
         before = held - arrived.size
-        bars = self.pool.runs.bar
+        thresholds = self.pool.runs.threshold
         target = self.pool.largest
         if not self._axes or not self._design.lists(len(self.table), before, target) or self._crowded(held):
             self.grid = None
             return
         if self.grid is not None and arrived.size and not self.grid.covers(rows, arrived):
-            self.grid.stretch(rows, arrived, self.table.arrays, bars)
+            self.grid.stretch(rows, arrived, self.table.arrays, thresholds)
         tick = self.window.tick
         if self.grid is not None and tick - self._checked > max(held // 2, 65_536):
             self._checked = tick
@@ -186,21 +186,21 @@ class Standing:
             per_axis = self._design.per_axis or cells_per_axis(len(self._axes), max(self._expected, held))
             self.grid = Grid(self._axes, per_axis, self._design.walked)
             live = self.window.live_slots()
-            self.grid.build(rows, live, self._linked(arrived), self.table.arrays, bars)
+            self.grid.build(rows, live, self._linked(arrived), self.table.arrays, thresholds)
             self._levelled, self._checked = before, tick
         elif before > 2 * self._levelled or (before == self._expected > self._levelled):
             # While a window fills, bars rise without a computation from scratch that would clean the lists.
             _trim(self.table.arrays, self.pool.runs, int(step.heads[0]))
-            self.grid.level(self.table.arrays, bars)
+            self.grid.level(self.table.arrays, thresholds)
             self._levelled = before
 
     def _crowded(self, held: int) -> bool:
         """Tell whether lists are long or move a lot, or did a short time ago: asking all in one loop is faster then."""
         if not self._design.adaptive:
             return False
-        rows, cost = self._told.tolist()
+        rows, cost = self._reported.tolist()
         if rows >= LOOK:
-            self._told[:] = 0
+            self._reported[:] = 0
             if cost * DEAR > rows * len(self.table):
                 self._rest = self.window.tick + self._patience * max(held, LOOK)
                 self._patience = min(64, 2 * self._patience)
@@ -221,12 +221,12 @@ class Standing:
         have = self.grid.per_axis ** len(self._axes)
         return not have / 8 <= wanted <= have * 8
 
-    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+    def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
         """Return the slots and keys of the last judgement's answer, best first."""
-        slots, keys, _ = self.pool.answer(place)
+        slots, keys, _ = self.pool.answer(index)
         return slots, keys
 
-    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+    def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
         """Nothing: what was last reported is derived from the window."""
 
     def relocate(self) -> None:
@@ -259,7 +259,7 @@ class Standing:
         self.pool._check(self.table.arrays.k, self._head)
         if self.grid is not None:
             rows, live = self.window.rows(), self.window.live_slots()
-            self.grid._check(rows, live, self.table.arrays, self.pool.runs.bar)
+            self.grid._check(rows, live, self.table.arrays, self.pool.runs.threshold)
 
 
 @kernel
@@ -268,15 +268,17 @@ def _fill(table: Queries, q: int, rows: Rows, head: int, moment: int, runs: Runs
 
 
 @kernel
-def _judge_all(table: Queries, rows: Rows, head: int, judged: int, now: int, runs: Runs, answers: Answers) -> None:
+def _evaluate_all(
+    table: Queries, rows: Rows, head: int, evaluated: int, now: int, runs: Runs, answers: Answers
+) -> None:
     log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
     for q in range(len(table.k)):
         if table.k[q] != 0:
-            fill_by_scan(table, q, rows, head, judged, runs)
+            fill_by_scan(table, q, rows, head, evaluated, runs)
             log = with_room(log, 2 * table.k[q])
             report(answers, runs, rows, q, table.k[q], 0, log)
             log.size[0] = 0
-            if judged != now:
+            if evaluated != now:
                 fill_by_scan(table, q, rows, head, now, runs)
 
 
@@ -284,7 +286,7 @@ def _judge_all(table: Queries, rows: Rows, head: int, judged: int, now: int, run
 def _trim(table: Queries, runs: Runs, head: int) -> None:
     for q in range(len(runs.size)):
         if runs.size[q] > runs.target[q] > 0:
-            if runs.loose:
+            if runs.unsorted:
                 shed(runs, q, head, runs.target[q])
             else:
                 cut(runs, q, runs.target[q])

@@ -62,7 +62,7 @@ class Grid:
         self.tight = True
         self.index = unindexed(0)
 
-    def build(self, rows: Rows, live: Ints, linked: Ints, table: Queries, bars: Floats) -> None:
+    def build(self, rows: Rows, live: Ints, linked: Ints, table: Queries, thresholds: Floats) -> None:
         """Learn the bounds from all rows held, put the linked ones into their cells and each query into its lists."""
         sample = live[:: max(1, live.size // SAMPLE)]
         low, high = np.array([self._core(rows.columns[c, sample]) for c in self.columns]).T.copy()
@@ -83,16 +83,16 @@ class Grid:
         self.index = Index(cells, _reach(0, 0, 0), _influence(0, total), _points(0, 0, 0, 0, 0), True, self.walked, -1)
         self._reach_out(rows, live, table)
         self.relink(rows, linked)
-        self.level(table, bars)
+        self.level(table, thresholds)
 
-    def level(self, table: Queries, bars: Floats) -> None:
+    def level(self, table: Queries, thresholds: Floats) -> None:
         """Make the influence lists anew from the queries' bars."""
-        queries = bars.size
+        queries = thresholds.size
         reach = _reach(queries, len(self.columns), self.per_axis)
         for q in range(queries):
             _aim(self.index.cells, table, reach, q)
         total = self.per_axis ** len(self.columns)
-        influence = _level_all(_influence(queries, total), self.index.cells, reach, table, bars)
+        influence = _level_all(_influence(queries, total), self.index.cells, reach, table, thresholds)
         kinds = np.unique(table.kind[table.k != 0])
         kind = int(kinds[0]) if kinds.size == 1 else -1
         self.index = self.index._replace(reach=reach, influence=influence, kind=kind)
@@ -101,7 +101,7 @@ class Grid:
         """Tell whether a query can be put into the lists as the grid is."""
         return self.tight or table.kind[q] != scoring.EXPR
 
-    def admit(self, table: Queries, q: int, bar: float) -> None:
+    def admit(self, table: Queries, q: int, threshold: float) -> None:
         """Put one more query into the lists, or take one out (a bar of NaN)."""
         have = self.index.reach.ordered.size
         if table.kind.size > have:
@@ -111,10 +111,10 @@ class Grid:
             level = np.full(table.kind.size, np.nan)
             level[:have] = self.index.influence.level
             self.index = self.index._replace(reach=reach, influence=self.index.influence._replace(level=level))
-        if not np.isnan(bar):
+        if not np.isnan(threshold):
             _aim(self.index.cells, table, self.index.reach, q)
-        influence = move_level(self.index.influence, self.index.cells, self.index.reach, table, q, bar)
-        kind = self.index.kind if table.kind[q] == self.index.kind or np.isnan(bar) else -1
+        influence = move_level(self.index.influence, self.index.cells, self.index.reach, table, q, threshold)
+        kind = self.index.kind if table.kind[q] == self.index.kind or np.isnan(threshold) else -1
         self.index = self.index._replace(influence=influence, kind=kind)
 
     def relink(self, rows: Rows, linked: Ints) -> None:
@@ -132,10 +132,10 @@ class Grid:
         """Tell whether all values of new rows lie within what the grid has learnt."""
         return bool(_covers(self.index.cells, rows.columns, slots))
 
-    def stretch(self, rows: Rows, slots: Ints, table: Queries, bars: Floats) -> None:
+    def stretch(self, rows: Rows, slots: Ints, table: Queries, thresholds: Floats) -> None:
         """Let the outermost cells reach to new extremes; rows keep their cells."""
         self._reach_out(rows, slots, table)
-        self.level(table, bars)
+        self.level(table, thresholds)
 
     def _reach_out(self, rows: Rows, slots: Ints, table: Queries) -> None:
         """Let the outermost cells cover the values of some rows."""
@@ -180,7 +180,7 @@ class Grid:
         """Size of the arrays."""
         return sum(array.nbytes for part in self.index[:4] for array in part)
 
-    def _check(self, rows: Rows, live: Ints, table: Queries, bars: Floats) -> None:
+    def _check(self, rows: Rows, live: Ints, table: Queries, thresholds: Floats) -> None:
         cells, influence, points = self.index.cells, self.index.influence, self.index.points
         for i, column in enumerate(self.columns):
             values = rows.columns[column, live]
@@ -189,18 +189,20 @@ class Grid:
         if self.walked:
             number = _cells_of(cells, rows.columns, live)
             assert np.array_equal(points.cell[live], number), "a row is in another cell than its values say"
-            places = _places(points)
-            slots = points.values[places, -1].astype(np.int64)
+            indices = _indices(points)
+            slots = points.values[indices, -1].astype(np.int64)
             assert np.array_equal(np.sort(slots), np.sort(live)), "a row is in no cell, or in two"
-            assert points.place.size == 0 or np.array_equal(points.place[slots], places)
+            assert points.index_of.size == 0 or np.array_equal(points.index_of[slots], indices)
             for i, column in enumerate(self.columns):
-                assert np.array_equal(points.values[places, i], rows.columns[column, slots], equal_nan=True)
-        assert not np.any(influence.level > bars), "a query does not listen to all cells that can change its answer"
+                assert np.array_equal(points.values[indices, i], rows.columns[column, slots], equal_nan=True)
+        assert not np.any(influence.level > thresholds), (
+            "a query does not listen to all cells that can change its answer"
+        )
         listed = [set(influence.pool[f : f + n]) for f, n in zip(influence.first, influence.size, strict=True)]
         for slot in live[:50]:
             cell = _cells_of(cells, rows.columns, np.array([slot]))[0]
-            for q in range(bars.size):
-                if table.k[q] != 0 and _reaches(table, q, rows.columns, slot, bars[q]):
+            for q in range(thresholds.size):
+                if table.k[q] != 0 and _reaches(table, q, rows.columns, slot, thresholds[q]):
                     assert q in listed[cell], "a row can change an answer unnoticed"
 
 
@@ -216,8 +218,8 @@ def _covers(cells: Cells, columns: Floats, slots: Ints) -> bool:
 
 
 @kernel
-def _reaches(table: Queries, q: int, columns: Floats, slot: int, bar: float) -> bool:
-    return scoring.score_row(table, q, columns, slot) >= bar and scoring.inside(table, q, columns, slot)
+def _reaches(table: Queries, q: int, columns: Floats, slot: int, threshold: float) -> bool:
+    return scoring.score_row(table, q, columns, slot) >= threshold and scoring.inside(table, q, columns, slot)
 
 
 @kernel
@@ -235,10 +237,10 @@ def _link_all(points: Points, cells: Cells, columns: Floats, slots: Ints) -> Non
 
 
 @kernel
-def _level_all(influence: Influence, cells: Cells, reach: Reach, table: Queries, bars: Floats) -> Influence:
-    for q in range(len(bars)):
+def _level_all(influence: Influence, cells: Cells, reach: Reach, table: Queries, thresholds: Floats) -> Influence:
+    for q in range(len(thresholds)):
         if table.k[q] != 0:
-            influence = move_level(influence, cells, reach, table, q, bars[q])
+            influence = move_level(influence, cells, reach, table, q, thresholds[q])
     return influence
 
 
@@ -334,24 +336,24 @@ def _influence(queries: int, cells: int) -> Influence:
         pool=np.empty(0, np.uint32),
         used=np.zeros(1, np.int64),
         level=np.full(queries, np.nan),
-        found=np.empty(cells, np.int64),
+        result=np.empty(cells, np.int64),
         bounds=np.empty(cells, np.float64),
     )
 
 
-def _places(points: Points) -> Ints:
+def _indices(points: Points) -> Ints:
     """Return the places of all rows, cell by cell."""
-    places: list[int] = []
+    indices: list[int] = []
     for first, at, last, behind in points.ends.tolist():
         chunk = first
         while chunk >= 0:
             start = chunk * CHUNK + (at if chunk == first else 0)
-            places += range(start, chunk * CHUNK + (behind if chunk == last else CHUNK))
+            indices += range(start, chunk * CHUNK + (behind if chunk == last else CHUNK))
             chunk = int(points.following[chunk])
-    return np.array(places, np.int64)
+    return np.array(indices, np.int64)
 
 
-def _points(cells: int, slots: int, places: int, chunks: int, axes: int) -> Points:
+def _points(cells: int, slots: int, indices: int, chunks: int, axes: int) -> Points:
     ends = np.zeros((cells, 4), np.int64)
     ends[:, [FIRST, LAST]] = -1
     return Points(
@@ -360,7 +362,7 @@ def _points(cells: int, slots: int, places: int, chunks: int, axes: int) -> Poin
         spare=np.arange(chunks - 1, -1, -1, dtype=np.int64),
         spares=np.array([chunks], np.int64),
         values=np.empty((chunks * CHUNK, axes + 1)),
-        place=np.empty(places, np.int64),
+        index_of=np.empty(indices, np.int64),
         cell=np.empty(slots, np.int32),
         heap_bound=np.empty(cells, np.float64),
         heap_code=np.empty(cells, np.int64),

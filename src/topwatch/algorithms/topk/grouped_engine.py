@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.algorithms.topk.grouped_state import checked_fleet
+from topwatch.algorithms.topk.grouped_state import checked_engine
 from topwatch.algorithms.topk.growing import Growing, fetch_pages, piece_of, stand_back
 from topwatch.algorithms.topk.kernels.grouped_loop import Span, drive_all, refill
 from topwatch.algorithms.topk.kernels.pages import PAGE, Arrivals, Pages, append_all, gather
@@ -46,7 +46,7 @@ class Reported(NamedTuple):
     score: Floats
 
 
-class Fleet:
+class GroupedEngine:
     """Standing top-k queries over the rows of many groups.
 
     Parameters
@@ -125,14 +125,14 @@ class Fleet:
         """
         self._settle()
         self._admit(int(group.max()) + 1 if group.size else 0)
-        place, found, start = by_group(group, self.groups)
+        index, result, start = by_group(group, self.groups)
         counts = np.diff(start)
-        self.recall(self._recalling.due(self.pages, found, counts, self.tick), past)
-        rows = rows_at(columns, place)
-        time = scattered([time], place) if time.size else time
-        self._make_room(found, counts)
-        grows = self._span.rows > 0 and bool(np.all(self.pages.held[found] + counts <= self._span.rows))
-        arrivals = Arrivals(found, start, rows, self.tick + 1, time, at, grows)
+        self.recall(self._recalling.due(self.pages, result, counts, self.tick), past)
+        rows = rows_at(columns, index)
+        time = scattered([time], index) if time.size else time
+        self._make_room(result, counts)
+        grows = self._span.rows > 0 and bool(np.all(self.pages.held[result] + counts <= self._span.rows))
+        arrivals = Arrivals(result, start, rows, self.tick + 1, time, at, grows)
         log = Log(self._log.what, self._log.key, np.zeros(1, np.int64))
         log, ends = drive_all(
             self.pages,
@@ -144,12 +144,12 @@ class Fleet:
             self._rows,
             log,
         )
-        self.tick += place.size
+        self.tick += index.size
         self._unwritten = arrivals if grows else None
-        reported = Reported(*apart(log, found, ends, self._signs))
+        reported = Reported(*apart(log, result, ends, self._signs))
         if len(log.key) <= LOG:
             self._log = log  # memory that is used again need not be cleared
-        return place, reported
+        return index, reported
 
     def _wait(self) -> None:
         """Let :meth:`prepare` come to its end."""
@@ -170,9 +170,9 @@ class Fleet:
     def recall(self, groups: Ints, past: Past) -> None:
         """Have the rows of some groups that are away, from all pushes since the fleet was new or loaded."""
         self._settle()
-        for found, start, rows, ticks in self._recalling.rows(self.pages.away, self.pages.held, groups, past):
-            self._make_room(found, np.diff(start))
-            append_all(self.pages, Arrivals(found, start, rows, 0, _NONE, _NONE, False), ticks)
+        for result, start, rows, ticks in self._recalling.rows(self.pages.away, self.pages.held, groups, past):
+            self._make_room(result, np.diff(start))
+            append_all(self.pages, Arrivals(result, start, rows, 0, _NONE, _NONE, False), ticks)
 
     def recall_all(self, past: Past) -> None:
         """Have the rows of all groups."""
@@ -190,15 +190,15 @@ class Fleet:
     def lines(self) -> Iterator[tuple[int, int, Ints, Floats]]:
         """Yield each group's answer to each query: group, place of the query, ticks and scores, best first."""
         for group in range(self.groups):
-            for place in range(self._signs.size):
-                yield group, place, *self.answer(group, place)
+            for index in range(self._signs.size):
+                yield group, index, *self.answer(group, index)
 
-    def answer(self, group: int, place: int) -> tuple[Ints, Floats]:
+    def answer(self, group: int, index: int) -> tuple[Ints, Floats]:
         """Return what was last reported for a group and a query: ticks and scores, best first."""
-        number = group * self.table.places + place
+        number = group * self.table.indices + index
         first = self.answers.first[number]
         part = slice(first, first + self.answers.size[number])
-        return self.answers.seq[part], self.answers.key[part] * self._signs[place]
+        return self.answers.seq[part], self.answers.key[part] * self._signs[index]
 
     def answered(self) -> Ints:
         """Return the ticks of all rows in answers."""
@@ -310,7 +310,7 @@ class Fleet:
         return Pages(first, last, gone, fill, held, end, away, after, values, tick, _NO_TIMES, np.array([-1, 0, 0]))
 
     def _new_runs(self, groups: int) -> tuple[Runs, Answers]:
-        places = np.where(self._room > 0, self._room + 1, 0)
+        indices = np.where(self._room > 0, self._room + 1, 0)
         k = self.table.arrays.k
         active = np.tile(k > 0, groups)
 
@@ -322,14 +322,14 @@ class Fleet:
             first: Ints = (np.arange(groups)[:, None] * sizes.sum() + inside).ravel()
             return first
 
-        pool, kept = groups * int(places.sum()), groups * int(k.sum())
+        pool, kept = groups * int(indices.sum()), groups * int(k.sum())
         runs = Runs(
-            first=firsts(places),
+            first=firsts(indices),
             room=each(self._room),
             limit=each(self._limit),
             target=each(self._target),
             size=np.zeros(active.size, np.int64),
-            bar=np.where(active, -np.inf, np.inf),
+            threshold=np.where(active, -np.inf, np.inf),
             whole=np.ones(active.size, np.int64),
             top=np.zeros(active.size, np.int64),
             oldest=np.full(active.size, FAR),
@@ -340,7 +340,7 @@ class Fleet:
             extra=np.zeros(active.size, np.int64),
             most=np.zeros(active.size, np.int64),
             banded=False,
-            loose=True,
+            unsorted=True,
         )
         stale = active.astype(np.int64)
         sizes = np.zeros(active.size, np.int64)
@@ -363,15 +363,15 @@ class Fleet:
             "columns": columns,
             "ticks": ticks,
             "times": times,
-            "answer sizes": self.answers.size[: g * self.table.places],
+            "answer sizes": self.answers.size[: g * self.table.indices],
             "answer keys": self.answers.key[:kept],
             "answer seqs": self.answers.seq[:kept],
-            "stale": self.answers.stale[: g * self.table.places],
+            "stale": self.answers.stale[: g * self.table.indices],
         }
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Undo :meth:`save`, in a fleet that is new; runs are filled from the rows."""
-        saved = checked_fleet(arrays, self._columns, timed=not self._span.rows, k=self.table.arrays.k)
+        saved = checked_engine(arrays, self._columns, timed=not self._span.rows, k=self.table.arrays.k)
         count, end = saved["count"], saved["end"]
         self._admit(count.size)
         self.tick = self._recalling.begun = int(saved["tick"][0])

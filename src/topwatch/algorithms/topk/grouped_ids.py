@@ -19,10 +19,10 @@ from topwatch.core.kernels.scoring import Ints
 from topwatch.core.saved_state import refuse
 
 if TYPE_CHECKING:
-    from topwatch.algorithms.topk.grouped_engine import Fleet
+    from topwatch.algorithms.topk.grouped_engine import GroupedEngine
 
 
-class FleetIds:
+class GroupedIds:
     """Ids by tick. O(1) per row that is written, and per whole number that is read."""
 
     def __init__(self) -> None:
@@ -36,17 +36,17 @@ class FleetIds:
         """Note the ids of rows from tick ``first`` on."""
         self._kept.write(ids, first, ids)
 
-    def write_in_order(self, first: int, ids: Any, place: Ints) -> None:
+    def write_in_order(self, first: int, ids: Any, index: Ints) -> None:
         """Note the ids of rows, in pieces, each of which has got a tick from ``first`` on."""
         import pyarrow as pa
 
         if str(ids.type) != "int64" or ids.null_count:
-            self.write(first, ids.combine_chunks().take(pa.array(scattered([np.arange(place.size)], place))))
+            self.write(first, ids.combine_chunks().take(pa.array(scattered([np.arange(index.size)], index))))
             return
         if self._count == 0:
             self._first = first
-        have, self._count, self._last = self._count, self._count + place.size, place.size
-        scattered([chunk.to_numpy() for chunk in ids.chunks], place, self._recent.grow(self._count)[have:])
+        have, self._count, self._last = self._count, self._count + index.size, index.size
+        scattered([chunk.to_numpy() for chunk in ids.chunks], index, self._recent.grow(self._count)[have:])
 
     def prepare(self) -> None:
         """Let there be memory for as many rows as came last."""
@@ -63,17 +63,17 @@ class FleetIds:
         old = ticks < self._first
         some = bool(old.any())
         numbers = np.empty(ticks.size, np.int64)
-        places = np.where(old, 0, ticks - self._first) if some else ticks - self._first
-        pick(self._recent.grow(self._count), places, numbers)
+        indices = np.where(old, 0, ticks - self._first) if some else ticks - self._first
+        pick(self._recent.grow(self._count), indices, numbers)
         if some:
             numbers[old] = self._kept.read(ticks[old], ticks[old]).to_numpy()
         return pa.array(numbers)
 
-    def tidy(self, fleet: Fleet, past: Past = no_past) -> None:
+    def tidy(self, engine: GroupedEngine, past: Past = no_past) -> None:
         """Give back the ids of rows that are gone, once they are the most."""
-        if self._kept.crowded(fleet.live(), self._count):
-            fleet.recall_all(past)
-            self.keep(fleet.live_ticks())
+        if self._kept.crowded(engine.live(), self._count):
+            engine.recall_all(past)
+            self.keep(engine.live_ticks())
 
     def keep(self, ticks: Ints) -> None:
         """Give back all but the rows with these ticks, which are sorted."""

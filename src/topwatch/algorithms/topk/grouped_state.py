@@ -10,7 +10,7 @@ from topwatch.core.kernels.scoring import Ints
 from topwatch.core.saved_state import Saved
 
 
-def checked_fleet(arrays: Mapping[str, np.ndarray], columns: int, timed: bool, k: Ints) -> dict[str, np.ndarray]:
+def checked_engine(arrays: Mapping[str, np.ndarray], columns: int, timed: bool, k: Ints) -> dict[str, np.ndarray]:
     """Return the arrays of a fleet with so many columns and queries with these k, or refuse them.
 
     ``timed``: windows span a time, and rows have one.

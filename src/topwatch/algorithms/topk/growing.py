@@ -106,10 +106,10 @@ def fetch_pages(pieces: Sequence[Piece]) -> None:
 def _left(size: int) -> mmap.mmap | None:
     """Return memory that another array has left: the smallest that is large enough, or None."""
     with _turn:
-        found = min((memory for memory in _spare if len(memory) >= size), key=len, default=None)
-        if found is not None:
-            _spare.remove(found)
-        return found
+        result = min((memory for memory in _spare if len(memory) >= size), key=len, default=None)
+        if result is not None:
+            _spare.remove(result)
+        return result
 
 
 def _leave(memory: mmap.mmap) -> None:

@@ -38,26 +38,26 @@ class OrderTest:
         self.end = 0  # last ordinal looked at
         self.calm = 0
 
-    def look(self, head: int, end: int, places: Sequence[int], keys: Keys) -> bool:
+    def look(self, head: int, end: int, indices: Sequence[int], keys: Keys) -> bool:
         """Look at the blocks that are complete now; return whether one is ordered."""
         size = max(SAMPLE, (end - head + 1) // BLOCKS)
         self.end = max(self.end, head + size)
         ordered = False
         while self.end + size <= end:
             before, self.end = self.end, self.end + size
-            if self._is_ordered(head, before, places, keys):
+            if self._is_ordered(head, before, indices, keys):
                 ordered, self.calm = True, 0
             else:
                 self.calm += 1
         return ordered
 
-    def _is_ordered(self, head: int, before: int, places: Sequence[int], keys: Keys) -> bool:
+    def _is_ordered(self, head: int, before: int, indices: Sequence[int], keys: Keys) -> bool:
         block = np.linspace(before + 1, self.end, SAMPLE).astype(np.int64)
         rest = np.linspace(head, before, SAMPLE).astype(np.int64)
-        chosen = [places[i] for i in np.linspace(0, len(places) - 1, min(QUERIES, len(places))).astype(int)]
+        chosen = [indices[i] for i in np.linspace(0, len(indices) - 1, min(QUERIES, len(indices))).astype(int)]
         worst = 0.0
-        for place in chosen:
-            new, old = keys(place, block), keys(place, rest)
+        for index in chosen:
+            new, old = keys(index, block), keys(index, rest)
             new, old = new[~np.isnan(new)], old[~np.isnan(old)]
             if min(new.size, old.size) >= FEWEST:
                 worst = max(worst, *(abs(z) for z in statistics(new, old, before)))

@@ -37,70 +37,70 @@ class QueryTable:
         return len(self.queries) - len(self._free)
 
     @property
-    def places(self) -> int:
+    def indices(self) -> int:
         """How many places there are, used or free."""
         return int(self.arrays.kind.size)
 
     def active(self) -> list[int]:
         """Return the places in use."""
-        return [place for place, query in enumerate(self.queries) if query is not None]
+        return [index for index, query in enumerate(self.queries) if query is not None]
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Write a query into a free place and return it."""
         assert isinstance(query, Scored), "a query that ranks rows by a score"
         if self._free:
-            place = self._free.pop()
+            index = self._free.pop()
         else:
-            place = len(self.queries)
+            index = len(self.queries)
             self.queries.append(None)
         program = query.score.expression.program if query.score.expression else ()
-        self._make_room(place + 1, len(query.score.columns), len(query.where), self._code + len(program))
-        self.queries[place] = query
-        self._write(place, query, column_of)
-        return place
+        self._make_room(index + 1, len(query.score.columns), len(query.where), self._code + len(program))
+        self.queries[index] = query
+        self._write(index, query, column_of)
+        return index
 
-    def remove(self, place: int) -> None:
+    def remove(self, index: int) -> None:
         """Free a place."""
-        self.queries[place] = None
-        self._free.append(place)
+        self.queries[index] = None
+        self._free.append(index)
         for array in (self.arrays.kind, self.arrays.terms, self.arrays.k, self.arrays.ranges):
-            array[place] = 0
-        self.arrays.floor[place] = np.inf
+            array[index] = 0
+        self.arrays.floor[index] = np.inf
 
-    def _write(self, place: int, query: Scored, column_of: Mapping[str, int]) -> None:
+    def _write(self, index: int, query: Scored, column_of: Mapping[str, int]) -> None:
         a, score = self.arrays, query.score
         n = len(score.columns)
-        a.kind[place] = _KINDS[score.kind]
-        a.terms[place] = n
-        a.column[place, :n] = [column_of[name] for name in score.columns]
-        a.rising[place, :n] = [_rising(score, name) for name in score.columns]
+        a.kind[index] = _KINDS[score.kind]
+        a.terms[index] = n
+        a.column[index, :n] = [column_of[name] for name in score.columns]
+        a.rising[index, :n] = [_rising(score, name) for name in score.columns]
         if score.expression is None:
-            a.value[place, :n] = score.coefficients
+            a.value[index, :n] = score.coefficients
         else:
             program = score.expression.program
-            a.first[place], a.steps[place] = self._code, len(program)
+            a.first[index], a.steps[index] = self._code, len(program)
             a.op[self._code : self._code + len(program)] = [op for op, _ in program]
             a.argument[self._code : self._code + len(program)] = [argument for _, argument in program]
             self._code += len(program)
-        a.ranges[place] = len(query.where)
+        a.ranges[index] = len(query.where)
         for i, (column, (low, high)) in enumerate(query.where.items()):
-            a.where_column[place, i], a.where_low[place, i], a.where_high[place, i] = column_of[column], low, high
+            a.where_column[index, i], a.where_low[index, i], a.where_high[index, i] = column_of[column], low, high
         if isinstance(query, Threshold):
-            a.k[place] = -1
-            a.floor[place] = np.nextafter(-query.above if score.smaller_is_better else query.above, np.inf)
+            a.k[index] = -1
+            a.floor[index] = np.nextafter(-query.above if score.smaller_is_better else query.above, np.inf)
         else:
-            a.k[place] = query.k
-            a.floor[place] = -np.inf
+            a.k[index] = query.k
+            a.floor[index] = -np.inf
 
-    def _make_room(self, places: int, terms: int, ranges: int, code: int) -> None:
+    def _make_room(self, indices: int, terms: int, ranges: int, code: int) -> None:
         a = self.arrays
         have = (a.kind.size, a.column.shape[1], a.where_column.shape[1], a.op.size)
-        want = (places, terms, ranges, code)
+        want = (indices, terms, ranges, code)
         if all(w <= h for w, h in zip(want, have, strict=True)):
             return
         # Doubling keeps many additions cheap; the widths of the matrices are few and grow only to what is needed.
         larger = _empty(
-            max(have[0], places if places <= have[0] else max(places, 2 * have[0], 8)),
+            max(have[0], indices if indices <= have[0] else max(indices, 2 * have[0], 8)),
             max(have[1], terms),
             max(have[2], ranges),
             max(have[3], code if code <= have[3] else 2 * code),
@@ -110,17 +110,17 @@ class QueryTable:
         self.arrays = larger
 
     def _check(self) -> None:
-        for place, query in enumerate(self.queries):
-            assert (query is not None) == (self.arrays.k[place] != 0)
+        for index, query in enumerate(self.queries):
+            assert (query is not None) == (self.arrays.k[index] != 0)
             if query is not None:
-                assert self.arrays.terms[place] == len(query.score.columns)
+                assert self.arrays.terms[index] == len(query.score.columns)
 
 
 def _rising(score: Score, column: str) -> int:
     return int(column in score.increasing) - int(column in score.decreasing)
 
 
-def _empty(places: int, terms: int, ranges: int, code: int) -> Queries:
+def _empty(indices: int, terms: int, ranges: int, code: int) -> Queries:
     def ints(*shape: int) -> np.ndarray:
         return np.zeros(shape, np.int64)
 
@@ -128,21 +128,21 @@ def _empty(places: int, terms: int, ranges: int, code: int) -> Queries:
         return np.zeros(shape, np.float64)
 
     return Queries(
-        kind=ints(places),
-        terms=ints(places),
-        column=ints(places, terms),
-        value=floats(places, terms),
-        rising=ints(places, terms),
-        first=ints(places),
-        steps=ints(places),
+        kind=ints(indices),
+        terms=ints(indices),
+        column=ints(indices, terms),
+        value=floats(indices, terms),
+        rising=ints(indices, terms),
+        first=ints(indices),
+        steps=ints(indices),
         op=ints(code),
         argument=floats(code),
-        ranges=ints(places),
-        where_column=ints(places, ranges),
-        where_low=floats(places, ranges),
-        where_high=floats(places, ranges),
-        k=ints(places),
-        floor=np.full(places, np.inf),
+        ranges=ints(indices),
+        where_column=ints(indices, ranges),
+        where_low=floats(indices, ranges),
+        where_high=floats(indices, ranges),
+        k=ints(indices),
+        floor=np.full(indices, np.inf),
         values=floats(terms),
         stack=floats(kernels.STACK),
         keys=floats(kernels.BLOCK),

@@ -46,7 +46,7 @@ def design(
     return Design(
         sizes,
         banded=False,
-        loose=True,
+        unsorted=True,
         lists=lists,
         walked=False,
         per_axis=cells,

@@ -15,7 +15,7 @@ from topwatch.algorithms.topk.reserve import slack_for
 
 def design() -> Design:
     """Skybands below a low bar, nothing else."""
-    return Design(sizes=_sizes, banded=True, loose=False, lists=lambda queries, live, target: False, walked=False)
+    return Design(sizes=_sizes, banded=True, unsorted=False, lists=lambda queries, live, target: False, walked=False)
 
 
 def _sizes(k: int) -> tuple[int, int, int]:

@@ -25,7 +25,7 @@ from topwatch.algorithms.topk.kernels.walk_cells import FILLS, HITS, LISTED, SCO
 from topwatch.algorithms.topk.order_test import CALM, SAMPLE, OrderTest
 from topwatch.algorithms.topk.query_table import QueryTable
 from topwatch.algorithms.topk.skybands import Skyband, SkybandPool
-from topwatch.core.engine import Found
+from topwatch.core.engine import Report
 from topwatch.core.jit import kernel
 from topwatch.core.kernels.rows import Log, Rows, Step, with_room
 from topwatch.core.kernels.scoring import Floats, Ints, Queries
@@ -102,7 +102,7 @@ class Gliding:
         self._order = OrderTest()
         self._switches = 0
         self._main, self._filters = self._pools()
-        self._told: set[int] = set()  # places whose answers :meth:`set_answer` has said, until :meth:`resume`
+        self._reported: set[int] = set()  # places whose answers :meth:`set_answer` has said, until :meth:`resume`
         self._rows = expected or self._rough()  # what sizes go by
         # Rows that are there already do not go through the buffer: they are read when a query is added.
         self._buffer = np.array([window.end + 1, self._buffer_size()], np.int64)
@@ -117,17 +117,17 @@ class Gliding:
 
     def _adopt(self, scheme: Scheme, moment: int) -> None:
         """Go on with another scheme, filled from the window up to an ordinal; what was reported stays."""
-        answers = {place: self._main.pool.answer(place) for place in self.table.active()}
+        answers = {index: self._main.pool.answer(index) for index in self.table.active()}
         self._scheme = scheme
         self._main, self._filters = self._pools()
         self._buffer[:] = moment + 1, self._buffer_size()
-        for place, answer in answers.items():
-            k = int(self.table.arrays.k[place])
-            self._main.add(place, k, self._rows)
+        for index, answer in answers.items():
+            k = int(self.table.arrays.k[index])
+            self._main.add(index, k, self._rows)
             if scheme.filter is not None:
-                self._filters.add(place, k, int(self._buffer[1]))
-            self._fill(place, self.window.head, moment)
-            self._main.pool.set_answer(place, *answer)
+                self._filters.add(index, k, int(self._buffer[1]))
+            self._fill(index, self.window.head, moment)
+            self._main.pool.set_answer(index, *answer)
         self._recall()
         self.grid = None
 
@@ -137,8 +137,8 @@ class Gliding:
             return
         rows = self.window.rows()
 
-        def keys(place: int, ordinals: Ints) -> Floats:
-            return keys_of(self.table.arrays, place, rows, ordinals)
+        def keys(index: int, ordinals: Ints) -> Floats:
+            return keys_of(self.table.arrays, index, rows, ordinals)
 
         ordered = self._order.look(self.window.head, self.window.end, self.table.active(), keys)
         exact = self._scheme is not self._first
@@ -148,57 +148,57 @@ class Gliding:
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Write a query into the tables; :meth:`start` gives it its first answer."""
-        place = self.table.add(query, column_of)
-        k = int(self.table.arrays.k[place])
+        index = self.table.add(query, column_of)
+        k = int(self.table.arrays.k[index])
         if self._expected:
-            k = self.table.arrays.k[place] = min(k, self._expected)
-        self._main.add(place, k, self._rows)
+            k = self.table.arrays.k[index] = min(k, self._expected)
+        self._main.add(index, k, self._rows)
         if self._scheme.filter is not None:
-            self._filters.add(place, k, int(self._buffer[1]))
-        if self.table.places > self._calendar.due.size:
+            self._filters.add(index, k, int(self._buffer[1]))
+        if self.table.indices > self._calendar.due.size:
             self._recall()
-        return place
+        return index
 
-    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+    def start(self, index: int, head: int, moment: int, at: int) -> Report:
         """Judge a new query over the rows of the last judgement, then take in what has come since."""
-        found = self._judge(place, head, moment, at)
+        result = self._evaluate(index, head, moment, at)
         self._recall()
-        if self.grid is not None and not self.grid.fits(self.table.arrays, place):
+        if self.grid is not None and not self.grid.fits(self.table.arrays, index):
             self.grid = None
         if self.grid is not None:
-            self.grid.admit(self.table.arrays, place, float(self._listen()[place]))
-        return found
+            self.grid.admit(self.table.arrays, index, float(self._listen()[index]))
+        return result
 
-    def _judge(self, place: int, head: int, moment: int, at: int) -> Found:
+    def _evaluate(self, index: int, head: int, moment: int, at: int) -> Report:
         """Fill a skyband from the window as of a judgement, report it, and fill it as of now."""
-        self._fill(place, head, moment)
+        self._fill(index, head, moment)
         pool = self._main.pool
-        log = _first_report(self.table.arrays, place, self.window.rows(), at, pool.runs, pool.answers)
+        log = _first_report(self.table.arrays, index, self.window.rows(), at, pool.runs, pool.answers)
         if moment != self.window.tick:
-            self._fill(place, head, self.window.tick)
-        pool.answers.stale[place], pool.answers.since[place] = 1, 0
-        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+            self._fill(index, head, self.window.tick)
+        pool.answers.stale[index], pool.answers.since[index] = 1, 0
+        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
-    def resume(self, head: int, judged: int) -> None:
+    def resume(self, head: int, evaluated: int) -> None:
         """Make the skybands anew from the window; the buffer starts empty."""
         self._rows = self._expected or self._rough()
-        for place in self.table.active():
-            self._main.resize(place, int(self.table.arrays.k[place]), self._rows)
-            if place in self._told:
-                self._fill(place, head, self.window.tick)
+        for index in self.table.active():
+            self._main.resize(index, int(self.table.arrays.k[index]), self._rows)
+            if index in self._reported:
+                self._fill(index, head, self.window.tick)
             else:
-                self._judge(place, head, judged, 0)
-        self._told.clear()
+                self._evaluate(index, head, evaluated, 0)
+        self._reported.clear()
         self._buffer[:] = self.window.end + 1, self._buffer_size()
         self._recall()
         self.grid = None
 
-    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+    def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
         """Return what cannot be derived from the window: the rows of probabilistic skybands, query after query."""
         watch = {"order": np.array([self._order.end, self._order.calm, self._switches, self._scheme is self._first])}
         if self._scheme.keeps.kind != PROBABILISTIC:
             return watch if self._first.fallback is not None else {}
-        return {**self._main.save(places), "rows": np.array([self._rows]), **watch}
+        return {**self._main.save(indices), "rows": np.array([self._rows]), **watch}
 
     def load(self, saved: Saved) -> None:
         """Take back what was saved, after :meth:`resume`."""
@@ -216,30 +216,30 @@ class Gliding:
         self._main.load(saved, self.table.arrays, self.table.active(), self._rows)
         self._recall()
 
-    def remove(self, place: int) -> None:
+    def remove(self, index: int) -> None:
         """Take a query out."""
         if self.grid is not None:
-            self.grid.admit(self.table.arrays, place, float("nan"))
-        self.table.remove(place)
-        self._main.remove(place)
+            self.grid.admit(self.table.arrays, index, float("nan"))
+        self.table.remove(index)
+        self._main.remove(index)
         if self._scheme.filter is not None:
-            self._filters.remove(place)
+            self._filters.remove(index)
         self._recall()
 
-    def process(self, step: Step) -> Found:
+    def process(self, step: Step) -> Report:
         """Take a step of the window; return the changes at its judgements."""
         self._follow_rows(self.window.end - step.arrived.size)
         self._watch_order(self.window.end - step.arrived.size)
         rows = self.window.rows()
         self._prepare(rows, step)
-        index = self.grid.index if self.grid is not None else unindexed(self.table.places)
+        index = self.grid.index if self.grid is not None else unindexed(self.table.indices)
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         kept, influence, log = glide(rows, self.table.arrays, self._kept(), index, step, log, self._counters)
         self._main.took(kept.main)
         self._filters.took(kept.filters)
         if self.grid is not None:
             self.grid.index = index._replace(influence=influence)
-        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def _kept(self) -> Kept:
         main, filters = self._main, self._filters
@@ -269,13 +269,13 @@ class Gliding:
         if self._rows / 2 <= rows <= self._rows:
             return
         self._rows = rows
-        for place in self.table.active():
-            self._main.resize(place, int(self.table.arrays.k[place]), rows)
+        for index in self.table.active():
+            self._main.resize(index, int(self.table.arrays.k[index]), rows)
         size = self._buffer_size()
         if size < self._buffer[1] and self._scheme.filter is not None:
             # How long a row may stay depends on the size when it came: a smaller buffer starts anew.
-            for place in self.table.active():
-                self._fill(place, self.window.head, before)
+            for index in self.table.active():
+                self._fill(index, self.window.head, before)
             self._buffer[0] = before + 1
             self.grid = None
         self._buffer[1] = size
@@ -310,36 +310,36 @@ class Gliding:
         total = CELLS_PER_REGION * min(rows, int(self._buffer[1]) if filtered else rows) // max(1, kept)
         return cells_per_axis(len(self._axes), ROWS_PER_CELL * total)
 
-    def _fill(self, place: int, head: int, moment: int) -> None:
+    def _fill(self, index: int, head: int, moment: int) -> None:
         """Fill a skyband from the window; a filter of the buffer starts empty."""
-        k = int(self.table.arrays.k[place])
-        keys = keys_between(self.table.arrays, place, self.window.rows(), head, moment)
+        k = int(self.table.arrays.k[index])
+        keys = keys_between(self.table.arrays, index, self.window.rows(), head, moment)
         if self._scheme.keeps.kind == PROBABILISTIC:
             chosen = np.flatnonzero(~np.isnan(keys))
-            limit = int(self._main.pool.runs.limit[place])
+            limit = int(self._main.pool.runs.limit[index])
             order = np.lexsort((-chosen, -keys[chosen]))[:limit]
             chosen = chosen[order]
         else:
             chosen = np.flatnonzero(in_skyband(keys, k))
             chosen = chosen[np.lexsort((-chosen, -keys[chosen]))]
-        self._main.write(place, k, keys[chosen], chosen + head)
+        self._main.write(index, k, keys[chosen], chosen + head)
         if self._scheme.filter is not None:
-            self._filters.write(place, k, np.empty(0), np.empty(0, np.int64))
+            self._filters.write(index, k, np.empty(0), np.empty(0, np.int64))
 
     def _recall(self) -> None:
         """Make the calendar anew."""
         self._calendar = new_calendar(self.window.capacity, self._main.pool.runs.first.size)
         note_all(self._calendar, self._main.pool.runs.oldest, self.window.capacity - 1)
 
-    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+    def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
         """Return the slots and keys of the last judgement's answer, best first."""
-        slots, keys, _ = self._main.pool.answer(place)
+        slots, keys, _ = self._main.pool.answer(index)
         return slots, keys
 
-    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+    def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
         """Say what was last reported, before :meth:`resume`."""
-        self._told.add(place)
-        self._main.pool.set_answer(place, slots, keys, self.window.seq[slots])
+        self._reported.add(index)
+        self._main.pool.set_answer(index, slots, keys, self.window.seq[slots])
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
@@ -376,8 +376,8 @@ class Gliding:
         assert np.all(self._calendar.due <= self._main.pool.runs.oldest), "a row expires unnoticed"
         if self._scheme.filter is not None:
             self._filters._check(k)
-            for place in self.table.active():
-                _, seq, _ = self._filters.rows(place)
+            for index in self.table.active():
+                _, seq, _ = self._filters.rows(index)
                 assert not seq.size or seq.min() >= self._buffer[0], "a filter keeps a row that has left the buffer"
         if self.grid is not None:
             rows, live = self.window.rows(), self.window.live_slots()

@@ -117,17 +117,17 @@ class SkybandPool:
         self._levelled = levelled and band.kind != PROBABILISTIC
         self.arrays = self._view(np.zeros(0, np.int64), np.empty(0))
 
-    def add(self, place: int, k: int, n: int) -> None:
+    def add(self, index: int, k: int, n: int) -> None:
         """Give a query an empty skyband."""
         target, limit, room = self.band.sizes(k, n)
         self.pool._used = int(self.arrays.used[0])
-        self.pool.add(place, k, target, limit, room)
+        self.pool.add(index, k, target, limit, room)
         have = self.arrays.listen.size
-        places = self.pool.runs.first.size
-        level, listen = np.zeros(places, np.int64), np.full(places, np.inf)
+        indices = self.pool.runs.first.size
+        level, listen = np.zeros(indices, np.int64), np.full(indices, np.inf)
         level[:have], listen[:have] = self.arrays.level, self.arrays.listen
-        level[place] = 3 * k + 24 if self._levelled else 0
-        listen[place] = -np.inf
+        level[index] = 3 * k + 24 if self._levelled else 0
+        listen[index] = -np.inf
         self.arrays = self._view(level, listen)
 
     def _view(self, level: Ints, listen: Floats) -> Skybands:
@@ -143,110 +143,115 @@ class SkybandPool:
         self.pool.runs = arrays.runs
         self.pool._used = int(arrays.used[0])
 
-    def remove(self, place: int) -> None:
+    def remove(self, index: int) -> None:
         """Close a query's skyband."""
-        self.pool.remove(place)
-        self.arrays.listen[place] = np.inf
+        self.pool.remove(index)
+        self.arrays.listen[index] = np.inf
 
-    def resize(self, place: int, k: int, n: int) -> None:
+    def resize(self, index: int, k: int, n: int) -> None:
         """Follow a window whose number of rows is another now; only a probabilistic skyband depends on it."""
         if self.band.kind != PROBABILISTIC:
             return
         runs = self.pool.runs
         sizes = self.band.sizes(k, n)
-        if sizes.limit == runs.limit[place]:
+        if sizes.limit == runs.limit[index]:
             return
-        key, seq, _ = self.rows(place)
-        bar, listen = runs.bar[place], self.arrays.listen[place]
-        answer = self.pool.answer(place)
-        stale = self.pool.answers.stale[place]
-        self.pool.runs.size[place] = 0
-        self.add(place, k, n)
-        self.pool.set_answer(place, *answer)
-        self.pool.answers.stale[place] = stale
-        self.write(place, k, key[: sizes.limit], seq[: sizes.limit])
+        key, seq, _ = self.rows(index)
+        threshold, listen = runs.threshold[index], self.arrays.listen[index]
+        answer = self.pool.answer(index)
+        stale = self.pool.answers.stale[index]
+        self.pool.runs.size[index] = 0
+        self.add(index, k, n)
+        self.pool.set_answer(index, *answer)
+        self.pool.answers.stale[index] = stale
+        self.write(index, k, key[: sizes.limit], seq[: sizes.limit])
         runs = self.pool.runs
         if key.size < sizes.limit and key.size >= sizes.target:
-            runs.bar[place], self.arrays.listen[place] = bar, listen
+            runs.threshold[index], self.arrays.listen[index] = threshold, listen
 
-    def rows(self, place: int) -> tuple[Floats, Ints, float]:
+    def rows(self, index: int) -> tuple[Floats, Ints, float]:
         """Return the keys and ticks of a query's rows, best first, and its bar."""
         runs = self.pool.runs
-        part = slice(runs.first[place], runs.first[place] + runs.size[place])
-        return runs.key[part].copy(), runs.seq[part].copy(), float(runs.bar[place])
+        part = slice(runs.first[index], runs.first[index] + runs.size[index])
+        return runs.key[part].copy(), runs.seq[part].copy(), float(runs.threshold[index])
 
-    def write(self, place: int, k: int, key: Floats, seq: Ints) -> None:
+    def write(self, index: int, k: int, key: Floats, seq: Ints) -> None:
         """Fill a query's skyband with rows, best first."""
-        if key.size > self.pool.runs.room[place]:
-            self._widen(place, k, key.size)
+        if key.size > self.pool.runs.room[index]:
+            self._widen(index, k, key.size)
         runs = self.pool.runs
-        self.pool.answers.since[place] = 0
-        first = int(runs.first[place])
+        self.pool.answers.since[index] = 0
+        first = int(runs.first[index])
         runs.key[first : first + key.size], runs.seq[first : first + key.size] = key, seq
-        runs.size[place] = key.size
-        runs.oldest[place] = seq.min() if key.size else FAR
-        runs.bar[place] = self.arrays.listen[place] = -np.inf
+        runs.size[index] = key.size
+        runs.oldest[index] = seq.min() if key.size else FAR
+        runs.threshold[index] = self.arrays.listen[index] = -np.inf
         if runs.banded:
             runs.beaten[first : first + key.size] = _newer_and_better(seq)
         if self.band.kind == RELAXED:
-            runs.limit[place] = max(5 * k, k + int(np.ceil((1 + self.band.relax) * (key.size - k))))
-        if self.band.kind == PROBABILISTIC and key.size and key.size == runs.limit[place]:
-            runs.bar[place] = self.arrays.listen[place] = key[-1]
+            runs.limit[index] = max(5 * k, k + int(np.ceil((1 + self.band.relax) * (key.size - k))))
+        if self.band.kind == PROBABILISTIC and key.size and key.size == runs.limit[index]:
+            runs.threshold[index] = self.arrays.listen[index] = key[-1]
 
-    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+    def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
         """Return the rows of queries by their ticks, query after query, and their bars."""
-        parts = [self.rows(place) for place in places]
+        parts = [self.rows(index) for index in indices]
         return {
             "sizes": np.array([key.size for key, _, _ in parts], np.int64),
-            "bars": np.array([bar for _, _, bar in parts]),
+            "thresholds": np.array([threshold for _, _, threshold in parts]),
             "ticks": np.concatenate([np.empty(0, np.int64), *(seq for _, seq, _ in parts)]),
         }
 
-    def load(self, saved: Saved, table: Queries, places: Sequence[int], n: int) -> None:
+    def load(self, saved: Saved, table: Queries, indices: Sequence[int], n: int) -> None:
         """Fill probabilistic skybands with the rows that were saved, query after query; keys are computed again."""
         rows = self._window.rows()
         live = self._window.seq[self._window.live_slots()]
         first, last = (int(live[0]), int(live[-1])) if live.size else (1, 0)
-        sizes = saved.ints("sizes", len(places), low=0, high=live.size)
-        bars, ticks = saved.floats("bars", len(places)), saved.ints("ticks", int(sizes.sum()), low=first, high=last)
-        for place, bar, seq in zip(places, bars.tolist(), np.split(ticks, np.cumsum(sizes)[:-1]), strict=True):
-            k = int(table.k[place])
-            self.resize(place, k, n)
-            keys = keys_of(table, place, rows, seq)
+        sizes = saved.ints("sizes", len(indices), low=0, high=live.size)
+        thresholds, ticks = (
+            saved.floats("thresholds", len(indices)),
+            saved.ints("ticks", int(sizes.sum()), low=first, high=last),
+        )
+        for index, threshold, seq in zip(
+            indices, thresholds.tolist(), np.split(ticks, np.cumsum(sizes)[:-1]), strict=True
+        ):
+            k = int(table.k[index])
+            self.resize(index, k, n)
+            keys = keys_of(table, index, rows, seq)
             after = (keys[:-1] > keys[1:]) | ((keys[:-1] == keys[1:]) & (seq[:-1] > seq[1:]))
             saved.expect(after.all() and not np.isnan(keys).any(), "ticks", "rows that are ranked, best first")
-            target, limit = int(self.pool.runs.target[place]), int(self.pool.runs.limit[place])
+            target, limit = int(self.pool.runs.target[index]), int(self.pool.runs.limit[index])
             saved.expect(seq.size <= limit, "sizes", f"at most {limit} rows", seq.size)
             lowest = keys[-1] if seq.size >= max(2, target) else -np.inf
-            saved.expect(bar <= lowest, "bars", f"at most {lowest}", bar)
-            self.write(place, k, keys, seq)
-            self.pool.runs.bar[place] = self.arrays.listen[place] = bar
+            saved.expect(threshold <= lowest, "thresholds", f"at most {lowest}", threshold)
+            self.write(index, k, keys, seq)
+            self.pool.runs.threshold[index] = self.arrays.listen[index] = threshold
 
-    def _widen(self, place: int, k: int, rows: int) -> None:
+    def _widen(self, index: int, k: int, rows: int) -> None:
         """Give an empty skyband room for so many rows and some more."""
         runs, answers = self.pool.runs, self.pool.answers
-        target, limit = int(runs.target[place]), int(runs.limit[place])
-        answer, stale = self.pool.answer(place), answers.stale[place]
-        runs.size[place] = 0
+        target, limit = int(runs.target[index]), int(runs.limit[index])
+        answer, stale = self.pool.answer(index), answers.stale[index]
+        runs.size[index] = 0
         self.pool._used = int(self.arrays.used[0])
-        self.pool.add(place, k, target, limit, rows + rows // 4 + 16)
-        self.pool.set_answer(place, *answer)
-        self.pool.answers.stale[place] = stale
+        self.pool.add(index, k, target, limit, rows + rows // 4 + 16)
+        self.pool.set_answer(index, *answer)
+        self.pool.answers.stale[index] = stale
         self.arrays = self._view(self.arrays.level, self.arrays.listen)
 
     def _check(self, k: Ints) -> None:
         runs, listen = self.pool.runs, self.arrays.listen
         self.pool._check(k)
         for q in np.flatnonzero(k):
-            key, _, bar = self.rows(int(q))
-            assert listen[q] <= bar, "a query does not listen to all it lets in"
+            key, _, threshold = self.rows(int(q))
+            assert listen[q] <= threshold, "a query does not listen to all it lets in"
             assert not key.size or listen[q] <= key[-1], "a query does not listen to a row it keeps"
             lacking = self._filters and key.size < k[q]
             assert not lacking or listen[q] == -np.inf, "a filter that lacks rows keeps some out"
             if self.band.kind == PROBABILISTIC:
                 assert key.size <= runs.limit[q], "a probabilistic skyband keeps too many rows"
             elif not self._filters:
-                assert bar == -np.inf, "an exact skyband refuses rows"
+                assert threshold == -np.inf, "an exact skyband refuses rows"
 
 
 def _newer_and_better(seq: Ints) -> Ints:

@@ -26,7 +26,7 @@ def design(cells: int | None = None) -> Design:
     return Design(
         sizes=skyband_sizes,
         banded=True,
-        loose=False,
+        unsorted=False,
         lists=lambda queries, live, target: live >= 16 * target,
         walked=True,
         per_axis=cells,

@@ -18,7 +18,7 @@ from topwatch.algorithms.topk.grid import Grid, cells_per_axis, unindexed
 from topwatch.algorithms.topk.kernels.route import Index, new_hits, route_by_lists, route_by_scan
 from topwatch.algorithms.topk.kernels.walk_cells import HITS, LISTED, SCORES
 from topwatch.algorithms.topk.query_table import QueryTable
-from topwatch.core.engine import Found, Window
+from topwatch.core.engine import Report, Window
 from topwatch.core.jit import kernel
 from topwatch.core.kernels.rows import ENTER, LEAVE, Rows, Step
 from topwatch.core.kernels.scoring import BLOCK, Floats, Ints, Queries
@@ -49,43 +49,43 @@ class Thresholds:
         """Write a query into the table; :meth:`start` gives it its first answer."""
         return self.table.add(query, column_of)
 
-    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+    def start(self, index: int, head: int, moment: int, at: int) -> Report:
         """Judge a new query over the rows of the last judgement."""
         if len(self.table) == 1:
             self.resume(head, moment)
-        if self.grid is not None and not self.grid.fits(self.table.arrays, place):
+        if self.grid is not None and not self.grid.fits(self.table.arrays, index):
             self.grid = None
         if self.grid is not None:
-            self.grid.admit(self.table.arrays, place, float(self.table.arrays.floor[place]))
+            self.grid.admit(self.table.arrays, index, float(self.table.arrays.floor[index]))
         rows = self.window.rows()
         live = self.window.live_slots()
         seen = rows.seq[live] <= moment
         seen &= rows.seq[live] >= head if rows.fifo else rows.gone[live] > moment
-        slots, keys = self._rank(place, live[seen])
+        slots, keys = self._rank(index, live[seen])
         what = np.empty((slots.size, 4), np.int64)
-        what[:, 0], what[:, 1], what[:, 2], what[:, 3] = at, place, ENTER, slots
-        return Found(what, keys)
+        what[:, 0], what[:, 1], what[:, 2], what[:, 3] = at, index, ENTER, slots
+        return Report(what, keys)
 
-    def resume(self, head: int, judged: int) -> None:
+    def resume(self, head: int, evaluated: int) -> None:
         """Nothing is kept but which rows have not been judged yet."""
         held = self.window.live_slots()
-        self._waiting, self._judged = held[self.window.seq[held] > judged], judged
+        self._waiting, self._judged = held[self.window.seq[held] > evaluated], evaluated
         self.grid = None
 
-    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+    def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
         """Nothing: all is derived from the window."""
         return {}
 
     def load(self, saved: Saved) -> None:
         """Nothing was saved."""
 
-    def remove(self, place: int) -> None:
+    def remove(self, index: int) -> None:
         """Take a query out."""
         if self.grid is not None:
-            self.grid.admit(self.table.arrays, place, float("nan"))
-        self.table.remove(place)
+            self.grid.admit(self.table.arrays, index, float("nan"))
+        self.table.remove(index)
 
-    def process(self, step: Step) -> Found:
+    def process(self, step: Step) -> Report:
         """Take a step of the window; return the changes at its judgements."""
         rows = self.window.rows()
         self._prepare(rows, step.arrived)
@@ -93,7 +93,7 @@ class Thresholds:
         arrived = np.concatenate([self._waiting, step.arrived])
         if step.at.size == 0:
             self._waiting = arrived
-            return Found(np.empty((0, 4), np.int64), np.empty(0))
+            return Report(np.empty((0, 4), np.int64), np.empty(0))
         cut = earlier + int(step.arrivals[-1])
         arrived, self._waiting = arrived[:cut], arrived[cut:]
         if rows.fifo:
@@ -107,11 +107,11 @@ class Thresholds:
         if not rows.fifo:
             stays = _same_again(what, key, rows.entity)
             what, key = what[~stays], key[~stays]
-        return Found(what, key)
+        return Report(what, key)
 
-    def _events(self, rows: Rows, step: Step, slots: Ints, op: int) -> Found:
+    def _events(self, rows: Rows, step: Step, slots: Ints, op: int) -> Report:
         """Changes of one kind: of rows that were live at a judgement at least."""
-        index = self.grid.index if self.grid is not None else unindexed(self.table.places)
+        index = self.grid.index if self.grid is not None else unindexed(self.table.indices)
         row, query, key = _matches(self.table.arrays, rows.columns, index, slots, self._counters)
         self._counters[HITS] += row.size if op == ENTER else 0
         slot = slots[row]
@@ -126,7 +126,7 @@ class Thresholds:
         what = np.empty((int(keep.sum()), 4), np.int64)
         what[:, 0] = step.at[(died if op == LEAVE else born)[keep]]
         what[:, 1], what[:, 2], what[:, 3] = query[keep], op, slot[keep]
-        return Found(what, key[keep])
+        return Report(what, key[keep])
 
     def _prepare(self, rows: Rows, arrived: Ints) -> None:
         if not self._listed:
@@ -140,21 +140,21 @@ class Thresholds:
         elif self.grid is not None and arrived.size and not self.grid.covers(rows, arrived):
             self.grid.stretch(rows, arrived, self.table.arrays, floors)
 
-    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+    def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
         """Return the slots and keys of the last judgement's answer, best first."""
-        return self._rank(place, live())
+        return self._rank(index, live())
 
-    def _rank(self, place: int, live: Ints) -> tuple[Ints, Floats]:
+    def _rank(self, index: int, live: Ints) -> tuple[Ints, Floats]:
         rows = self.window.rows()
-        alone = np.full(self.table.places, 0)
-        alone[place] = self.table.arrays.k[place]
+        alone = np.full(self.table.indices, 0)
+        alone[index] = self.table.arrays.k[index]
         table = self.table.arrays._replace(k=alone)
-        row, _, keys = _matches(table, rows.columns, unindexed(self.table.places), live, np.zeros(8, np.int64))
+        row, _, keys = _matches(table, rows.columns, unindexed(self.table.indices), live, np.zeros(8, np.int64))
         slots = live[row]
         order = np.lexsort((-rows.seq[slots], -keys))
         return slots[order], keys[order]
 
-    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+    def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
         """Nothing is kept."""
 
     def relocate(self) -> None:

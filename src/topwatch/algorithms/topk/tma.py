@@ -25,7 +25,7 @@ def design(cells: int | None = None) -> Design:
     return Design(
         sizes=lambda k: (k, k, k),
         banded=False,
-        loose=False,
+        unsorted=False,
         lists=lambda queries, live, target: live >= 16 * target,
         walked=True,
         per_axis=cells,

@@ -29,14 +29,14 @@ from topwatch.algorithms.topk.kernels.topk_loop import (
     STALE,
     age,
     begin,
-    judge,
+    evaluate,
     let_go,
     new_place,
     put_in_order,
     take_in,
 )
 from topwatch.algorithms.topk.kernels.walk_cells import FILLS
-from topwatch.core.engine import Found, Window
+from topwatch.core.engine import Report, Window
 from topwatch.core.jit import ZERO, kernel
 from topwatch.core.kernels.rows import Log, Rows, Step, with_room
 from topwatch.core.kernels.scoring import BLOCK, Floats, Ints, Queries
@@ -54,7 +54,11 @@ class TSL:
     def __init__(self, window: Window, axes: list[int], expected: int, kmax: int | None = None) -> None:
         self._kmax = kmax
         design = Design(
-            sizes=lambda k: (kmax or view_size(k),) * 3, banded=False, loose=False, lists=lambda *_: False, walked=False
+            sizes=lambda k: (kmax or view_size(k),) * 3,
+            banded=False,
+            unsorted=False,
+            lists=lambda *_: False,
+            walked=False,
         )
         self._standing = Standing(window, [], expected, design)
         self._lists = OrderedColumns(axes)
@@ -67,27 +71,27 @@ class TSL:
         """Write a query into the tables; :meth:`start` gives it its first answer."""
         return self._standing.add(query, column_of)
 
-    def start(self, place: int, head: int, moment: int, at: int) -> Found:
+    def start(self, index: int, head: int, moment: int, at: int) -> Report:
         """Judge a new query over the rows of the last judgement."""
-        return self._standing.start(place, head, moment, at)
+        return self._standing.start(index, head, moment, at)
 
-    def resume(self, head: int, judged: int) -> None:
+    def resume(self, head: int, evaluated: int) -> None:
         """Fill all views anew from the window."""
-        self._standing.resume(head, judged)
+        self._standing.resume(head, evaluated)
         self._built = False
 
-    def save(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+    def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
         """Nothing: all is derived from the window."""
         return {}
 
     def load(self, saved: Saved) -> None:
         """Nothing was saved."""
 
-    def remove(self, place: int) -> None:
+    def remove(self, index: int) -> None:
         """Take a query out."""
-        self._standing.remove(place)
+        self._standing.remove(index)
 
-    def process(self, step: Step) -> Found:
+    def process(self, step: Step) -> Report:
         """Take a step of the window; return the changes at its judgements."""
         rows = self.window.rows()
         if not self._built or self._lists.crowded(step.arrived.size):
@@ -101,22 +105,22 @@ class TSL:
             table.arrays,
             pool.runs,
             pool.answers,
-            unindexed(table.places),
+            unindexed(table.indices),
             self._lists.arrays,
             self._lists.columns,
             step,
             log,
             self._counters,
         )
-        return Found(log.what[: log.size[0]], log.key[: log.size[0]])
+        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
-    def answer(self, place: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
+    def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
         """Return the slots and keys of the last judgement's answer, best first."""
-        return self._standing.answer(place, live)
+        return self._standing.answer(index, live)
 
-    def set_answer(self, place: int, slots: Ints, keys: Floats) -> None:
+    def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
         """Say what was last reported, after a restore."""
-        self._standing.set_answer(place, slots, keys)
+        self._standing.set_answer(index, slots, keys)
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
@@ -154,9 +158,9 @@ def _drive(
     counters: Ints,
 ) -> Log:
     """Take a step: the loop of ``algorithms/topk/kernels/topk_loop.py`` with sorted lists for a grid."""
-    hits = new_hits(len(runs.bar))
-    stale = np.empty(len(runs.bar), np.int64)
-    here = new_place(len(runs.bar))
+    hits = new_hits(len(runs.threshold))
+    stale = np.empty(len(runs.threshold), np.int64)
+    here = new_place(len(runs.threshold))
     begin(runs, answers, stale, here)
     block = BLOCK
     i = ZERO
@@ -164,7 +168,7 @@ def _drive(
     while True:
         stop = min(len(step.arrived), i + block)
         hits.size[0] = 0
-        if i < stop and not route_by_scan(table, runs.bar, rows.columns, step.arrived, i, stop, hits, counters):
+        if i < stop and not route_by_scan(table, runs.threshold, rows.columns, step.arrived, i, stop, hits, counters):
             block = max(1, block // 4)
             continue
         block = min(BLOCK, 2 * block)
@@ -188,16 +192,16 @@ def _drive(
                     take_row(lists, axes, rows.columns, rows.seq, step.expired[e])
             t = ZERO
             while t < here[STALE]:
-                t = judge(rows, table, runs, answers, none, stale, t, here[STALE], step.at[j], log)
+                t = evaluate(rows, table, runs, answers, none, stale, t, here[STALE], step.at[j], log)
                 if t == here[STALE]:
                     break
                 q = stale[t]
                 if runs.size[q] < table.k[q] and runs.whole[q] == 0:
-                    before = runs.bar[q]
+                    before = runs.threshold[q]
                     counters[FILLS] += 1
                     fill_by_threshold(table, q, rows, lists, runs, counters)
                     age(here, q, runs.oldest[q])
-                    fell = fell or runs.bar[q] < before
+                    fell = fell or runs.threshold[q] < before
                 log = with_room(log, 2 * table.k[q])
             here[STALE] = 0
             j += 1

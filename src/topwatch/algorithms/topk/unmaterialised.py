@@ -59,8 +59,8 @@ class Recalling:
             self.away = False
             return np.arange(pages.away.size)
         half = np.flatnonzero((pages.away == 1) & (2 * pages.held >= self._rows))
-        found: Ints = np.union1d(some, half)
-        return found
+        result: Ints = np.union1d(some, half)
+        return result
 
     def rows(self, away: Ints, held: Ints, groups: Ints, past: Past) -> Iterator[tuple[Ints, Ints, Floats, Ints]]:
         """Yield the rows of some groups that are away, push by push: groups, where each begins, values, ticks.
@@ -81,8 +81,8 @@ class Recalling:
             if mine.size < group.size:
                 group, ticks = group[mine], ticks[mine]
                 columns = [[np.concatenate(pieces)[mine]] for pieces in columns]
-            place, found, start = by_group(group, chosen.size)
+            index, result, start = by_group(group, chosen.size)
             missing -= group.size
-            yield found, start, rows_at(columns, place), scattered([ticks], place)
+            yield result, start, rows_at(columns, index), scattered([ticks], index)
         if missing:
             raise RuntimeError(f"{missing} rows of windows that are needed again were not among those given again")

@@ -25,10 +25,10 @@ def place_of(table: Entities, key: int) -> int:
     """Return where an id stands, or would."""
     mask = len(table.id) - 1
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-    place = int(mixed >> np.uint64(32)) & mask
-    while table.entity[place] != FREE and table.id[place] != key:
-        place = (place + 1) & mask
-    return place
+    index = int(mixed >> np.uint64(32)) & mask
+    while table.entity[index] != FREE and table.id[index] != key:
+        index = (index + 1) & mask
+    return index
 
 
 @kernel
@@ -42,12 +42,12 @@ def find(table: Entities, ids: Ints, out: Ints) -> None:
 def enter(table: Entities, ids: Ints, spare: Ints, spares: int, out: Ints) -> int:
     """Look up entities and give unknown ids one of the spare numbers; return how many spares are left."""
     for i in range(len(ids)):
-        place = place_of(table, ids[i])
-        if table.entity[place] == FREE:
+        index = place_of(table, ids[i])
+        if table.entity[index] == FREE:
             spares -= 1
-            table.id[place] = ids[i]
-            table.entity[place] = spare[spares]
-        out[i] = table.entity[place]
+            table.id[index] = ids[i]
+            table.entity[index] = spare[spares]
+        out[i] = table.entity[index]
     return spares
 
 
@@ -59,14 +59,14 @@ def forget(table: Entities, key: int) -> None:
     if table.entity[gap] == FREE:
         return
     table.entity[gap] = FREE
-    place = (gap + 1) & mask
-    while table.entity[place] != FREE:
-        entity = table.entity[place]
-        table.entity[place] = FREE
-        home = place_of(table, table.id[place])
-        table.id[home] = table.id[place]
+    index = (gap + 1) & mask
+    while table.entity[index] != FREE:
+        entity = table.entity[index]
+        table.entity[index] = FREE
+        home = place_of(table, table.id[index])
+        table.id[home] = table.id[index]
         table.entity[home] = entity
-        place = (place + 1) & mask
+        index = (index + 1) & mask
 
 
 @kernel

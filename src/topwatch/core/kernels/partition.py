@@ -32,34 +32,34 @@ def places_of(number: np.ndarray, buckets: int) -> tuple[Ints, Ints]:
     for b in range(buckets):
         start[b + 1] += start[b]
     next_place = start.copy()
-    place = np.empty(len(number), np.int64)
+    index = np.empty(len(number), np.int64)
     for i in range(len(number)):
         b = number[i]
-        place[i] = next_place[b]
+        index[i] = next_place[b]
         next_place[b] += 1
-    return place, start
+    return index, start
 
 
 @kernel
-def scatter(values: np.ndarray, place: Ints, first: int, out: np.ndarray) -> None:
+def scatter(values: np.ndarray, index: Ints, first: int, out: np.ndarray) -> None:
     """Write values from row ``first`` on to their places."""
     for i in range(ZERO, len(values)):
-        out[place[first + i]] = values[i]
+        out[index[first + i]] = values[i]
 
 
 @kernel
-def pick(values: Ints, place: Ints, out: Ints) -> None:
+def pick(values: Ints, index: Ints, out: Ints) -> None:
     """Write the values that lie at some places."""
-    for i in range(ZERO, len(place)):
-        out[i] = values[place[i]]
+    for i in range(ZERO, len(index)):
+        out[i] = values[index[i]]
 
 
 @kernel
-def scatter_rows(a: Floats, b: Floats, c: Floats, d: Floats, place: Ints, first: int, out: Floats, column: int) -> None:
+def scatter_rows(a: Floats, b: Floats, c: Floats, d: Floats, index: Ints, first: int, out: Floats, column: int) -> None:
     """Write up to four values of rows, from row ``first`` on, side by side to their places: one line of memory each."""
     some = out.shape[1] - column
     for i in range(ZERO, len(a)):
-        to = place[first + i]
+        to = index[first + i]
         out[to, column] = a[i]
         if some > 1:
             out[to, column + 1] = b[i]
@@ -105,19 +105,19 @@ def by_group(group: Ints, groups: int) -> tuple[Ints, Ints, Ints]:
     some = ZERO
     for g in range(groups):
         some += int(next_place[g + 1] > 0)
-    found = np.empty(some, np.int64)
+    result = np.empty(some, np.int64)
     start = np.empty(some + 1, np.int64)
     start[some] = n
     some = ZERO
     for g in range(groups):
         if next_place[g + 1] > 0:
-            found[some] = g
+            result[some] = g
             start[some] = next_place[g]
             some += 1
         next_place[g + 1] += next_place[g]
-    place = np.empty(n, np.int64)
+    index = np.empty(n, np.int64)
     for r in range(n):
         g = group[r]
-        place[r] = next_place[g]
+        index[r] = next_place[g]
         next_place[g] += 1
-    return place, found, start
+    return index, result, start

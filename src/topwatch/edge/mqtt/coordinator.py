@@ -212,9 +212,9 @@ def _restored(server: Server, state: Path | None) -> Server:
     if state is None or not state.exists():
         return server
     try:
-        found = Server.restore(state.read_bytes())
+        result = Server.restore(state.read_bytes())
     except DataError as error:
         raise DataError(f"state: {str(state)!r} is no state of a coordinator, or damaged") from error
-    if (found.prefer, found.method, found.settings) != (server.prefer, server.method, server.settings):
+    if (result.prefer, result.method, result.settings) != (server.prefer, server.method, server.settings):
         raise DataError(f"state: {str(state)!r} was begun with another query; give the same one, or another file")
-    return found
+    return result

@@ -37,7 +37,7 @@ class FilterMethod(Records):
 
     BY_SLOT = (
         *Records.BY_SLOT,
-        *("known", "in_skyline", "dominator", "speed", "told", "_witness", "_out", "_sure", "_unranked"),
+        *("known", "in_skyline", "dominator", "speed", "reported", "_witness", "_out", "_sure", "_unranked"),
     )
 
     def __init__(self, settings: Settings) -> None:
@@ -46,7 +46,7 @@ class FilterMethod(Records):
         self.in_skyline = np.zeros(0, np.bool_)
         self.dominator: Ints = np.zeros(0, np.int64)
         self.speed: Floats = np.zeros((0, settings.columns))
-        self.told: Ints = np.zeros(0, np.int64)  # when it last told its values
+        self.reported: Ints = np.zeros(0, np.int64)  # when it last told its values
         self._witness: Ints = np.zeros(0, np.int64)
         self._out = np.zeros(0, np.bool_)
         self._sure = np.zeros(0, np.bool_)
@@ -71,7 +71,7 @@ class FilterMethod(Records):
     def remove(self, slots: Ints) -> None:
         """Take records that left."""
         super().remove(slots)
-        self.told[slots] = -1
+        self.reported[slots] = -1
         self._unranked[slots] = False
         self._rows = None
 
@@ -126,12 +126,12 @@ class FilterMethod(Records):
         return self.alive
 
     def _take(self, slots: Ints, values: Floats) -> None:
-        before = self.told[slots] >= 0
+        before = self.reported[slots] >= 0
         with np.errstate(invalid="ignore"):
-            moved = np.abs(values - self.point[slots]) / np.maximum(1, self.tick - self.told[slots])[:, None]
+            moved = np.abs(values - self.point[slots]) / np.maximum(1, self.tick - self.reported[slots])[:, None]
         moved[~np.isfinite(moved) | ~before[:, None]] = 0.0
         self.speed[slots] = np.maximum(self.speed[slots], moved)
-        self.told[slots] = self.tick
+        self.reported[slots] = self.tick
         self.point[slots] = self.low[slots] = self.high[slots] = values
         self.known[slots] = True
         self._new.append(slots)
@@ -172,7 +172,7 @@ class FilterMethod(Records):
         filters.construct(self._filters(fresh), skyline, orphans, children, self.dominator)
 
     def _filters(self, fresh: np.ndarray) -> filters.Filters:
-        moving = self.speed[self.alive & (self.told >= 0)]
+        moving = self.speed[self.alive & (self.reported >= 0)]
         # Each is divided before they are added: a sum of large speeds would be infinite, and so would be all filters.
         mean = (moving / max(1, len(moving))).sum(axis=0)
         root = np.sqrt(np.maximum(self.speed, np.where(mean > 0.0, _SLOWEST * mean, 1.0)))
@@ -182,7 +182,7 @@ class FilterMethod(Records):
         return filters.Filters(self.low, self.high, self.point, root, fresh, log, cost)
 
     def _blank(self, name: str) -> float:
-        return -1 if name in ("dominator", "told", "_witness") else super()._blank(name)
+        return -1 if name in ("dominator", "reported", "_witness") else super()._blank(name)
 
     def _check(self) -> None:
         """Assert that the filters are robust: Lemma 4.1 for the skyline, Lemma 4.2 for all others."""

@@ -72,10 +72,10 @@ class Hybrid(FilterMethod):
             self._rows = None
         asked = super().questions()
         while asked.size:
-            told = asked[self.sample[asked] == self.tick]
-            if told.size == 0:
+            reported = asked[self.sample[asked] == self.tick]
+            if reported.size == 0:
                 return asked
-            FilterMethod.answer(self, told, self.point[told])
+            FilterMethod.answer(self, reported, self.point[reported])
             rest = asked[self.sample[asked] != self.tick]
             asked = rest if rest.size else super().questions()
         if self.settings.is_sampled(self.tick):
@@ -121,8 +121,8 @@ class Hybrid(FilterMethod):
         behind = self.dominator[members & ~self.in_skyline]
         guarded = np.bincount(behind[behind >= 0], minlength=len(self.alive))
         often = self.messages > FACTOR * self.settings.rate * (1 + guarded) * np.maximum(elapsed, 1)
-        found = np.flatnonzero(members & often & (elapsed >= math.ceil(STEADY / self.settings.rate)))
-        return np.setdiff1d(found, returned)
+        result = np.flatnonzero(members & often & (elapsed >= math.ceil(STEADY / self.settings.rate)))
+        return np.setdiff1d(result, returned)
 
     def _return(self, front: Ints, sampled: Ints) -> Ints:
         """Try virtual filters for sampled records, among the places of the filters' skyline; return who calmed down."""

@@ -112,8 +112,8 @@ class Records:
         self.point[slots] = values
 
     def _joiners(self) -> Ints:
-        found = np.concatenate(self._joined) if self._joined else NONE
-        return found[self.met[found]]
+        result = np.concatenate(self._joined) if self._joined else NONE
+        return result[self.met[result]]
 
     def _skyline(self, slots: Ints) -> Ints:
         """Return those of the slots whose points no other dominates."""

@@ -119,16 +119,16 @@ def run(
     """Simulate over snapshots of so many records, smaller values better; ``watch`` is called after each timestamp."""
     settings, columns = records.settings, records.settings.columns
     clients = _Clients(count, columns)
-    found, truth = (Shares(settings.window, count) for _ in range(2))
+    result, truth = (Shares(settings.window, count) for _ in range(2))
     answers: list[set[int]] = []
     rows = []
     failures = probes = 0
     for tick, snapshot in enumerate(snapshots):
         begin = time.process_time()
-        told = clients.speakers(records, snapshot, settings.is_sampled(tick))
+        reported = clients.speakers(records, snapshot, settings.is_sampled(tick))
         client_seconds = time.process_time() - begin
         records.begin(tick)
-        records.report(told, snapshot[told])
+        records.report(reported, snapshot[reported])
         asked_in_all = 0
         while (asked := records.questions()).size:
             records.answer(asked, snapshot[asked])
@@ -136,10 +136,10 @@ def run(
             asked_in_all += asked.size
             clients.bytes += clients.weigh(asked, messages.Probe) + clients.weigh(asked, messages.Reply)
         outcome = records.finish()
-        found.take(tick, outcome.skyline)
-        frequent, _ = found.frequent(settings.share)
+        result.take(tick, outcome.skyline)
+        frequent, _ = result.frequent(settings.share)
         seconds = time.process_time() - begin - client_seconds
-        clients.bytes += clients.weigh(told, messages.Update) + clients.weigh(outcome.scheduled, messages.Schedule)
+        clients.bytes += clients.weigh(reported, messages.Update) + clients.weigh(outcome.scheduled, messages.Schedule)
         clients.bytes += clients.weigh(outcome.filtered, messages.Filter)
         bare = int(np.count_nonzero(records.mode[outcome.filtered] == reporting.ALL))  # filters without bounds
         clients.bytes -= bare * (messages.size_of(messages.Filter, columns) - messages.size_of(messages.Filter, 0))
@@ -148,11 +148,11 @@ def run(
         else:
             truth.take(tick, _skyline(snapshot))
             right, _ = truth.frequent(settings.share)
-        failures += told.size
+        failures += reported.size
         probes += asked_in_all
         down = asked_in_all + outcome.filtered.size + outcome.scheduled.size
         size = -1 if outcome.skyline is None else outcome.skyline.size
-        rows.append((told.size + asked_in_all, down, clients.bytes, seconds, *_quality(frequent, right), size))
+        rows.append((reported.size + asked_in_all, down, clients.bytes, seconds, *_quality(frequent, right), size))
         answers.append(set(frequent.tolist()))
         if watch is not None:
             watch(tick, records, outcome)
@@ -185,9 +185,9 @@ class _Clients:
         whole = reporting.ranked(now)
         left = reporting.outside(records.low[:n].T, records.high[:n].T, now)
         other = reporting.changed(self.sent.T, now)
-        told = np.flatnonzero(reporting.speaks(records.mode[:n], sampled, whole, left, other))
-        self.sent[told] = snapshot[told]
-        return told
+        reported = np.flatnonzero(reporting.speaks(records.mode[:n], sampled, whole, left, other))
+        self.sent[reported] = snapshot[reported]
+        return reported
 
     def weigh(self, slots: Ints, kind: type[messages.Message]) -> int:
         """Return the bytes of a message of a kind to or from each of the slots."""
@@ -214,6 +214,6 @@ def _skyline(snapshot: Floats) -> Ints:
     return there[skyband(np.ascontiguousarray(snapshot[there].T), 1)] if there.size > 1 else there
 
 
-def _quality(found: Ints, right: Ints) -> tuple[float, float]:
-    both = np.intersect1d(found, right, assume_unique=True).size
-    return (both / right.size if right.size else 1.0, both / found.size if found.size else 1.0)
+def _quality(result: Ints, right: Ints) -> tuple[float, float]:
+    both = np.intersect1d(result, right, assume_unique=True).size
+    return (both / right.size if right.size else 1.0, both / result.size if result.size else 1.0)

@@ -94,9 +94,9 @@ def logarithm(frame: DataFrame, columns: Sequence[str], about: About) -> DataFra
 def normalise(frame: DataFrame, columns: Sequence[str], about: About) -> DataFrame:
     """Scale columns so that the smallest value is 0 and the largest 1; a column with one value becomes 0."""
     asked = [f(column).alias(f"{end} {column}") for column in columns for end, f in (("low", sf.min), ("high", sf.max))]
-    found = _first(frame, asked)
+    result = _first(frame, asked)
     for column in columns:
-        low, high = found[f"low {column}"], found[f"high {column}"]
+        low, high = result[f"low {column}"], result[f"high {column}"]
         if low is None:
             continue  # nulls only
         scaled = (sf.col(column) - sf.lit(low)) / sf.lit(high - low) if high > low else sf.col(column) * 0.0

@@ -42,7 +42,7 @@ def kind(url: Column) -> Column:
     """Return the class of a URL."""
     path = sf.lower(sf.split_part(sf.coalesce(url, sf.lit("")), sf.lit("?"), sf.lit(1)))
     ending = sf.regexp_extract(path, r"\.([a-z0-9]+)$", 1)
-    found = sf.lit(REST)
+    result = sf.lit(REST)
     for name, endings in ENDINGS.items():
-        found = sf.when(ending.isin(endings), name).otherwise(found)
-    return found
+        result = sf.when(ending.isin(endings), name).otherwise(result)
+    return result

@@ -67,7 +67,7 @@ def write(rows: DataFrame, out: Path, rows_per_file: int, about: About) -> None:
     try:
         writer = numbered.write.option("maxRecordsPerFile", rows_per_file).option("compression", "zstd")
         writer.parquet(str(scratch / "spark"))
-        files = sorted((scratch / "spark").glob("*.parquet"), key=_place)
+        files = sorted((scratch / "spark").glob("*.parquet"), key=_index)
         stream = scratch / "stream"
         stream.mkdir()
         # A second apart, the last one now: a stream of files is read by their times, and Spark passes over files that
@@ -89,7 +89,7 @@ def write(rows: DataFrame, out: Path, rows_per_file: int, about: About) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _place(file: Path) -> int:
-    found = _PLACE.search(file.name)
-    assert found is not None, file.name
-    return int(found.group(1))
+def _index(file: Path) -> int:
+    result = _PLACE.search(file.name)
+    assert result is not None, file.name
+    return int(result.group(1))

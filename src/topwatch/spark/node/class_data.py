@@ -82,14 +82,14 @@ def _version(environment: Mapping[str, str]) -> str | None:
 
 def _tidy(folder: str, path: str) -> None:
     """Give the file its name if a run has finished it, and remove what nobody has used for long."""
-    for found in glob(f"{escape(path)}.*[0-9]"):
-        with suppress(OSError), open(found, "rb") as file:
+    for result in glob(f"{escape(path)}.*[0-9]"):
+        with suppress(OSError), open(result, "rb") as file:
             if file.read(len(MAGIC)) == MAGIC:
-                if os.path.exists(found + GOOD):
-                    os.replace(found, path)
-                    os.remove(found + GOOD)
+                if os.path.exists(result + GOOD):
+                    os.replace(result, path)
+                    os.remove(result + GOOD)
                 else:
-                    os.remove(found)
+                    os.remove(result)
     for entry in os.scandir(folder):
         unfinished = entry.path.startswith(f"{path}.")
         with suppress(OSError):

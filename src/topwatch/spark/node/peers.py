@@ -29,7 +29,7 @@ import pyarrow as pa
 from topwatch.query.errors import DataError
 from topwatch.spark.node import shared_results
 from topwatch.spark.node.worker_tuning import Hints
-from topwatch.spark.operator.stateful import Done, Keeper, Task
+from topwatch.spark.operator.stateful import Done, StatefulOperator, Task
 from topwatch.spark.state.file_writer import write_whole
 from topwatch.spark.state.manifest import Manifest
 from topwatch.spark.state.segments import pack, unpack
@@ -41,11 +41,11 @@ ROWS = 1 << 14  # rows of a result that travel at once
 OLD = 7 * 24 * 3600.0  # seconds after which a notice of nobody is removed
 LIFE: dict[str, Any] = {"busy": True}
 
-_keepers: dict[str, Keeper] = {}
+_keepers: dict[str, StatefulOperator] = {}
 _door: _Door | None = None
 
 
-def advance(keeper: Keeper, task: Task) -> Done:
+def advance(keeper: StatefulOperator, task: Task) -> Done:
     """Take a micro-batch where the bucket is warm: here, in a peer, or nowhere, and then here.
 
     Parameters
@@ -73,7 +73,7 @@ def _ask(name: str, token: str, task: Task) -> Done | None:
         if noted["token"] != token or (_door is not None and noted["address"] == _door.address):
             return None
         with _connected(noted["address"]) as wire:
-            wire.send_bytes(json.dumps({"name": name, "token": token, **_told(task)}).encode())
+            wire.send_bytes(json.dumps({"name": name, "token": token, **_reported(task)}).encode())
             answer = LIFE
             while answer == LIFE:
                 answer = json.loads(wire.recv_bytes())
@@ -82,10 +82,10 @@ def _ask(name: str, token: str, task: Task) -> Done | None:
             if "state" not in answer:
                 return None
             parts = [unpack(wire.recv_bytes()) for _ in range(answer["parts"])]
-            found = pa.concat_tables(parts) if parts else pa.table({})
+            result = pa.concat_tables(parts) if parts else pa.table({})
     except (OSError, EOFError, ValueError, KeyError):
         return None
-    return Done(answer["state"].encode(), found, answer["next_time"], tray=answer["tray"])
+    return Done(answer["state"].encode(), result, answer["next_time"], tray=answer["tray"])
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ def _connected(address: str) -> Iterator[Connection[Any, Any]]:
             yield wire
 
 
-def _told(task: Task) -> dict[str, Any]:
+def _reported(task: Task) -> dict[str, Any]:
     state = task.state.decode() if task.state is not None else None
     lines = [{key: _text(value) for key, value in line.items()} for line in task.references]
     return {"state": state, "references": lines, "watermark": task.watermark, "shown": task.shown}
@@ -113,7 +113,7 @@ def _text(value: Any) -> Any:
     return {"bytes": bytes(value).hex()} if isinstance(value, bytes | bytearray | memoryview) else value
 
 
-def _tell(keeper: Keeper, manifest: Manifest) -> None:
+def _tell(keeper: StatefulOperator, manifest: Manifest) -> None:
     """Note down that this worker has a bucket."""
     global _door
     name = keeper.name(manifest)
@@ -167,8 +167,8 @@ def _serve(wire: Connection[Any, Any]) -> None:
             wire.send_bytes(json.dumps({"error": str(error)}).encode())
             return
         _tell(keeper, Manifest.from_bytes(done.state))
-        tray = shared_results.lay(done.found) if done.found.num_rows else None
-        parts = done.found.to_batches(ROWS) if tray is None else []
+        tray = shared_results.lay(done.result) if done.result.num_rows else None
+        parts = done.result.to_batches(ROWS) if tray is None else []
         answer = {"state": done.state.decode(), "next_time": done.next_time, "tray": tray, "parts": len(parts)}
         wire.send_bytes(json.dumps(answer).encode())
         for part in parts:

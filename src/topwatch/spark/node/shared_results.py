@@ -68,10 +68,10 @@ def lay(table: pa.Table) -> str | None:
 def fetch(called: str) -> pa.Table:
     """Return the changes on a tray, where they lie; it is not used again before the last look at them."""
     number, size = called.split(" ")
-    found = shared_memory.read(number + SUFFIX, 0, START + int(size), mark=FETCHED)
-    if found is None or found.slice(0, START).to_pybytes()[NUMBER] != number.encode():
+    result = shared_memory.read(number + SUFFIX, 0, START + int(size), mark=FETCHED)
+    if result is None or result.slice(0, START).to_pybytes()[NUMBER] != number.encode():
         raise DataError(f"changes: tray {number} is gone, with the worker that had it; the task has to be tried again")
-    return unpack(found.slice(START))
+    return unpack(result.slice(START))
 
 
 def _taken(name: str) -> Tray | None:

@@ -62,17 +62,17 @@ class Bucket:
         if self._spec.watermark:
             table, too_late = self._release(table, watermark or 0)
             late.append(too_late)
-        found = pa.table({})
+        result = pa.table({})
         if table is not None and table.num_rows:
             self.rows += table.num_rows
-            found, too_late = self._groups.take(table, partial(self._taken, before))
+            result, too_late = self._groups.take(table, partial(self._taken, before))
             late.append(too_late)
-            if self._offset and found.num_rows:
-                place = found.schema.get_field_index("at")
-                found = found.set_column(place, "at", pc.add(found.column(place), self._offset))
+            if self._offset and result.num_rows:
+                index = result.schema.get_field_index("at")
+                result = result.set_column(index, "at", pc.add(result.column(index), self._offset))
         refused = [refuse(part, "too late", self._spec) for part in late if part is not None and part.num_rows]
         self.late += sum(part.num_rows for part in refused)
-        return found, pa.concat_tables(refused) if refused else pa.table({})
+        return result, pa.concat_tables(refused) if refused else pa.table({})
 
     def _taken(self, before: Slices) -> Iterator[pa.Table]:
         """Yield what was taken in before; rows that wait for a watermark are nobody's past."""

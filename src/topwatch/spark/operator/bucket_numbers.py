@@ -31,8 +31,8 @@ def bucket_numbers(table: pa.Table, by: tuple[str, ...], buckets: int) -> np.nda
     total = np.zeros(table.num_rows, np.uint64)
     for name in by:
         total = _mixed(total ^ _hashes(table.column(name)))
-    found: np.ndarray = (total % np.uint64(buckets)).astype(np.int16 if buckets < 1 << 15 else np.int64)
-    return found
+    result: np.ndarray = (total % np.uint64(buckets)).astype(np.int16 if buckets < 1 << 15 else np.int64)
+    return result
 
 
 def apart(table: pa.Table, number: np.ndarray, buckets: int) -> list[pa.Table]:
@@ -41,7 +41,7 @@ def apart(table: pa.Table, number: np.ndarray, buckets: int) -> list[pa.Table]:
     >>> [part.column("n").to_pylist() for part in apart(pa.table({"n": [5, 6, 7]}), np.array([1, 0, 1], np.int16), 2)]
     [[6], [5, 7]]
     """
-    place, start = places_of(number, buckets)
+    index, start = places_of(number, buckets)
     order: pa.Array | None = None
     columns = []
     for column in table.columns:
@@ -49,13 +49,13 @@ def apart(table: pa.Table, number: np.ndarray, buckets: int) -> list[pa.Table]:
             out = np.empty(len(column), np.int64)
             first = 0
             for chunk in column.chunks:
-                scatter(_words(chunk), place, first, out)
+                scatter(_words(chunk), index, first, out)
                 first += len(chunk)
             columns.append(pa.Array.from_buffers(column.type, len(column), [None, pa.py_buffer(out)]))
         else:
             if order is None:
-                back = np.empty(place.size, np.int64)
-                back[place] = np.arange(place.size)
+                back = np.empty(index.size, np.int64)
+                back[index] = np.arange(index.size)
                 order = pa.array(back)
             columns.append(column.take(order))
     sorted_rows = pa.table(columns, schema=table.schema)
@@ -90,9 +90,9 @@ def _hashes(values: Any) -> np.ndarray:
     else:
         texts = pc.fill_null(pc.cast(values, pa.large_binary() if pa.types.is_binary(kind) else pa.large_string()), "")
         _, offsets, data = texts.buffers()
-        places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        indices = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
         hashes = np.empty(len(texts), np.uint64)
-        hash_texts(places, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), hashes)
+        hash_texts(indices, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), hashes)
     hashes = _mixed(hashes)
     if values.null_count:
         hashes = np.where(values.is_null().to_numpy(zero_copy_only=False), _NULL, hashes)
@@ -103,13 +103,13 @@ def _whole(values: pa.Array) -> np.ndarray:
     if pa.types.is_date32(values.type) or pa.types.is_time32(values.type):
         values = pc.cast(values, pa.int32())
     numbers = pc.fill_null(pc.cast(values, pa.int64(), safe=False), 0).to_numpy(zero_copy_only=False)
-    found: np.ndarray = np.ascontiguousarray(numbers)
-    return found
+    result: np.ndarray = np.ascontiguousarray(numbers)
+    return result
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
     """Spread values over all bits (the finaliser of SplitMix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    found: np.ndarray = values ^ (values >> np.uint64(31))
-    return found
+    result: np.ndarray = values ^ (values >> np.uint64(31))
+    return result

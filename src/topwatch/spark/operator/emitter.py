@@ -54,13 +54,13 @@ class Emitter:
             ]
             table = pa.concat_tables([part for _, part in parts])
             group = np.repeat([number for number, _ in parts], [part.num_rows for _, part in parts])
-        places = pa.array(group)
-        columns = [pc.take(column.combine_chunks(), places, boundscheck=False) for column in keys.columns]
+        indices = pa.array(group)
+        columns = [pc.take(column.combine_chunks(), indices, boundscheck=False) for column in keys.columns]
         return pa.table([*columns, *table.columns], names=self._spec.schema.names).cast(self._spec.schema)
 
-    def together(self, found: list[pa.Table | None]) -> pa.Table:
+    def together(self, result: list[pa.Table | None]) -> pa.Table:
         """Join the rows of all groups."""
-        parts = [part for part in found if part is not None]
+        parts = [part for part in result if part is not None]
         return pa.concat_tables(parts).combine_chunks() if parts else pa.table({})
 
     def resume(self, answers: Mapping[tuple[Key, str], list[tuple[Any, float, int]]]) -> None:
@@ -83,7 +83,7 @@ class Emitter:
                 if op == "enter":
                     answer.append(line)
                 else:
-                    del answer[_place(answer, line)]
+                    del answer[_index(answer, line)]
                 i += 1
             answer.sort(key=lambda line: line[:2])
             for rank, (_, _, id, score) in enumerate(answer, 1):
@@ -94,7 +94,7 @@ class Emitter:
         return pa.table({name: pa.array(values, kinds[name]) for name, values in out.items()})
 
 
-def _place(answer: list[Line], line: Line) -> int:
+def _index(answer: list[Line], line: Line) -> int:
     """Find a row that leaves; in a ``latest()`` window its tick is another when a row of the same score replaced it."""
-    alike = [place for place, other in enumerate(answer) if other[2] == line[2]]
-    return next((place for place in alike if answer[place] == line), alike[0])
+    alike = [index for index, other in enumerate(answer) if other[2] == line[2]]
+    return next((index for index in alike if answer[index] == line), alike[0])

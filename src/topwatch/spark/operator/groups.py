@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topwatch.algorithms.topk.grouped_engine import Fleet
-from topwatch.algorithms.topk.grouped_ids import FleetIds
+from topwatch.algorithms.topk.grouped_engine import GroupedEngine
+from topwatch.algorithms.topk.grouped_ids import GroupedIds
 from topwatch.algorithms.topk.unmaterialised import Push
 from topwatch.core.group_numbers import KeyNumbers
 from topwatch.core.kernels.scoring import Floats, Ints
@@ -30,14 +30,14 @@ SHOWN = 100  # rows of an answer
 LARGE = 1 << 14  # rows for which a push of their own costs less than to copy them
 _NEVER = np.iinfo(np.int64).min
 
-Found = tuple[pa.Table, pa.Table | None]
+Report = tuple[pa.Table, pa.Table | None]
 Before = Callable[[], Iterator[pa.Table]]  # what was taken in before, since the groups were new or loaded
 
 
 class Groups(Protocol):
     """Takes rows in order and says what changed; rows whose time lies before that of rows taken already are late."""
 
-    def take(self, table: pa.Table, before: Before) -> Found:
+    def take(self, table: pa.Table, before: Before) -> Report:
         """Return what is emitted, and the late rows."""
 
     def prepare(self) -> None:
@@ -72,7 +72,7 @@ def groups_for(spec: Spec) -> Groups:
         and all(isinstance(query, TopK | Nearest) for query in spec.queries)
         and (not timed or spec.stamped)
     )
-    return FleetGroups(spec) if alike else MonitorGroups(spec)
+    return EngineGroups(spec) if alike else MonitorGroups(spec)
 
 
 class MonitorGroups:
@@ -84,9 +84,9 @@ class MonitorGroups:
         self._monitors: dict[Key, Monitor] = {}
         self._changed: list[Key] = []
 
-    def take(self, table: pa.Table, before: Before) -> Found:
+    def take(self, table: pa.Table, before: Before) -> Report:
         """Return what is emitted, and the late rows."""
-        found, late = [], []
+        result, late = [], []
         names = [str(query.name) for query in self._spec.queries]
         for key, part in _parts(table, self._spec.by):
             monitor = self._monitors.get(key)
@@ -97,10 +97,10 @@ class MonitorGroups:
                 late.append(part.slice(0, behind))
                 part = part.slice(behind)
             changes = join(names, [monitor.push(piece) for piece in _pieces(part)])
-            found.append(self._emitter.emit(key, changes))
+            result.append(self._emitter.emit(key, changes))
             if len(changes):
                 self._changed = [key, *(other for other in self._changed if other != key)][:FEW]
-        return self._emitter.together(found), pa.concat_tables(late) if late else None
+        return self._emitter.together(result), pa.concat_tables(late) if late else None
 
     def _behind(self, monitor: Monitor, table: pa.Table) -> int:
         """Count the rows, which are in the order of time, that lie before the latest time."""
@@ -149,7 +149,7 @@ class MonitorGroups:
         )
 
 
-class FleetGroups:
+class EngineGroups:
     """One fleet for all groups."""
 
     def __init__(self, spec: Spec) -> None:
@@ -163,31 +163,31 @@ class FleetGroups:
         rows = window.rows if isinstance(window, LastRows) else 0
         span = window.nanoseconds if isinstance(window, LastTime) else 0
         assert isinstance(spec.every, int)
-        places = {column: place for place, column in enumerate(spec.columns)}
+        indices = {column: index for index, column in enumerate(spec.columns)}
         self._changed: list[int] = []
         # What waits for the watermark is not taken in as it came.
-        self._fleet = Fleet(spec.queries, places, rows, span, spec.every, away=not spec.watermark)
-        self._ids = FleetIds()
+        self._engine = GroupedEngine(spec.queries, indices, rows, span, spec.every, away=not spec.watermark)
+        self._ids = GroupedIds()
 
-    def take(self, table: pa.Table, before: Before) -> Found:
+    def take(self, table: pa.Table, before: Before) -> Report:
         """Return what is emitted, and the late rows."""
         past = partial(self._past, before)
-        self._ids.tidy(self._fleet, past)
+        self._ids.tidy(self._engine, past)
         group = self._number(table)
         table, group, times, late = self._in_time(table, group, self._now)
         timed = isinstance(self._spec.window, LastTime)
-        first = self._fleet.tick + 1
-        place, found = self._fleet.push(
+        first = self._engine.tick + 1
+        index, result = self._engine.push(
             group, self._values(table), times if timed else np.empty(0, np.int64), past=past
         )
-        self._ids.write_in_order(first, table.column(self._spec.id), place)
+        self._ids.write_in_order(first, table.column(self._spec.id), index)
         names = [str(query.name) for query in self._spec.queries]
-        ids = self._ids.read(found.tick) if found.at.size else None
+        ids = self._ids.read(result.tick) if result.at.size else None
         if ids is None:
             return pa.table({}), late
-        self._changed = list(dict.fromkeys(found.group[:SHOWN].tolist()))[:FEW]
-        changes = Changes(names, found.at, found.query, found.op, ids, found.score, found.tick)
-        return self._emitter.emit_all(self._table, found.group, changes), late
+        self._changed = list(dict.fromkeys(result.group[:SHOWN].tolist()))[:FEW]
+        changes = Changes(names, result.at, result.query, result.op, ids, result.score, result.tick)
+        return self._emitter.emit_all(self._table, result.group, changes), late
 
     def _in_time(self, table: pa.Table, group: Ints, now: Ints) -> tuple[pa.Table, Ints, Ints, pa.Table | None]:
         """Return rows, their groups and times, without those that are late; ``now`` is brought up to date."""
@@ -232,8 +232,8 @@ class FleetGroups:
             encoded = _encoded(column)
             known = pc.index_in(encoded.dictionary, self._table.column(0))
             if not known.null_count:
-                places: np.ndarray = known.to_numpy()[encoded.indices.to_numpy()].astype(np.int64)
-                return places
+                indices: np.ndarray = known.to_numpy()[encoded.indices.to_numpy()].astype(np.int64)
+                return indices
         codes, keys = _coded(table, self._spec.by)
         numbers = np.empty(len(keys), np.int64)
         new = []
@@ -246,8 +246,8 @@ class FleetGroups:
             self._table = pa.concat_tables([self._table, _keys(new, self._spec)]).combine_chunks()
             self._now = np.append(self._now, np.full(len(new), _NEVER))
             self._learn()
-        found: np.ndarray = numbers[codes]
-        return found
+        result: np.ndarray = numbers[codes]
+        return result
 
     def _learn(self) -> None:
         """Have the numbers of groups at hand where their keys are whole numbers."""
@@ -258,37 +258,37 @@ class FleetGroups:
 
     def prepare(self) -> None:
         """Ask for the memory that the next rows will take."""
-        self._fleet.prepare(self._ids.prepare)
+        self._engine.prepare(self._ids.prepare)
 
     def live(self) -> int:
         """How many rows the windows hold."""
-        return self._fleet.live()
+        return self._engine.live()
 
     def bytes(self) -> int:
         """How many bytes the windows and what belongs to them take."""
-        return self._fleet.bytes() + self._ids.bytes()
+        return self._engine.bytes() + self._ids.bytes()
 
     def answers(self) -> list[Answer]:
         """Return the answers of a few groups, those first that changed last, for people to look at."""
-        asked = [(group, place) for group in self._changed for place in range(len(self._spec.queries))]
-        parts = [self._fleet.answer(group, place) for group, place in asked]
+        asked = [(group, index) for group in self._changed for index in range(len(self._spec.queries))]
+        parts = [self._engine.answer(group, index) for group, index in asked]
         if not parts:
             return []
         ids = iter(self._ids.read(np.concatenate([ticks for ticks, _ in parts])).to_pylist())
-        found = []
-        for (group, place), (_, scores) in zip(asked, parts, strict=True):
+        result = []
+        for (group, index), (_, scores) in zip(asked, parts, strict=True):
             key = tuple(column[group].as_py() for column in self._table.columns)
             rows = tuple((next(ids), score) for score in scores.tolist())
-            found.append(Answer(key, str(self._spec.queries[place].name), rows))
-        return found
+            result.append(Answer(key, str(self._spec.queries[index].name), rows))
+        return result
 
     def save(self, before: Before) -> list[pa.Table]:
         """Return the state: groups, their arrays, the ids of live rows."""
-        self._fleet.recall_all(partial(self._past, before))
-        ticks = self._fleet.live_ticks()
+        self._engine.recall_all(partial(self._past, before))
+        ticks = self._engine.live_ticks()
         held = {"tick": ticks, "id": self._ids.read(ticks)} if ticks.size else {"tick": ticks}
         self._began = self._now.copy()
-        arrays = save_arrays(self._fleet.save())
+        arrays = save_arrays(self._engine.save())
         return [self._table.append_column("_now", pa.array(self._now)), arrays, pa.table(held)]
 
     def load(self, saved: list[pa.Table]) -> None:
@@ -299,20 +299,20 @@ class FleetGroups:
         self._table = keys.drop_columns(["_now"])
         self._numbers = {key: number for number, key in enumerate(_names(self._table))}
         self._learn()
-        self._fleet.load(load_arrays(arrays))
+        self._engine.load(load_arrays(arrays))
         if held.num_rows:
             self._ids.restore(held.column("tick").to_numpy().copy(), held.column("id").combine_chunks())
         if self._spec.emit == "answers":
             self._emitter.resume(self._lines())
 
     def _lines(self) -> dict[tuple[Key, str], list[tuple[Any, float, int]]]:
-        found = {}
+        result = {}
         keys = _names(self._table)
-        for group, place, ticks, scores in self._fleet.lines():
+        for group, index, ticks, scores in self._engine.lines():
             ids = self._ids.read(ticks).to_pylist() if ticks.size else []
-            name = str(self._spec.queries[place].name)
-            found[keys[group], name] = list(zip(ids, scores.tolist(), ticks.tolist(), strict=True))
-        return found
+            name = str(self._spec.queries[index].name)
+            result[keys[group], name] = list(zip(ids, scores.tolist(), ticks.tolist(), strict=True))
+        return result
 
 
 def _coded(table: pa.Table, by: tuple[str, ...]) -> tuple[np.ndarray, list[Key]]:
@@ -337,8 +337,8 @@ def _encoded(values: Any) -> pa.DictionaryArray:
     if pa.types.is_floating(values.type):
         zero, nan = pa.scalar(0.0, values.type), pa.scalar(math.nan, values.type)
         values = pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))  # no -0.0, and one of all NaN
-    found = values.dictionary_encode(null_encoding="encode")
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    result = values.dictionary_encode(null_encoding="encode")
+    return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
 
 
 def _parts(table: pa.Table, by: tuple[str, ...]) -> list[tuple[Key, pa.Table]]:

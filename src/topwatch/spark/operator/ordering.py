@@ -66,15 +66,15 @@ def _is_constant(column: pa.ChunkedArray) -> bool:
 
 def squeeze(table: pa.Table, columns: Iterable[str]) -> pa.Table:
     """Take columns out that have one value in all rows, and note them in the table's metadata."""
-    found = {}
+    result = {}
     for name in columns:
         column = table.column(name)
         if column.null_count or not (pa.types.is_int64(column.type) or pa.types.is_string(column.type)):
             continue
         least, most = pc.min_max(column).as_py().values()
         if least == most:
-            found[name] = least
-    return with_constants(table, found)
+            result[name] = least
+    return with_constants(table, result)
 
 
 def with_constants(table: pa.Table, values: dict[str, Any]) -> pa.Table:
@@ -87,10 +87,10 @@ def merged(slices: list[pa.Table], spec: Spec) -> pa.Table:
     keys = order_keys(spec)
     if len(slices) > 1 and keys:
         ends = [(_row(part, keys, 0), _row(part, keys, part.num_rows - 1)) for part in slices]
-        places = sorted(range(len(slices)), key=lambda i: (ends[i][0], i))
-        if not all(ends[a][1] <= ends[b][0] and (ends[a][1] < ends[b][0] or a < b) for a, b in pairwise(places)):
+        indices = sorted(range(len(slices)), key=lambda i: (ends[i][0], i))
+        if not all(ends[a][1] <= ends[b][0] and (ends[a][1] < ends[b][0] or a < b) for a, b in pairwise(indices)):
             return _plain(sort(pa.concat_tables([_whole(part) for part in slices]), keys), spec)
-        slices = [slices[i] for i in places]
+        slices = [slices[i] for i in indices]
     return pa.concat_tables([_plain(part, spec) for part in slices])
 
 
@@ -114,11 +114,11 @@ def _whole(table: pa.Table) -> pa.Table:
 
 def constants_of(table: pa.Table) -> dict[str, Any]:
     """Return what :func:`squeeze` has taken out."""
-    found: dict[str, Any] = json.loads((table.schema.metadata or {}).get(_CONSTANTS, b"{}"))
-    return found
+    result: dict[str, Any] = json.loads((table.schema.metadata or {}).get(_CONSTANTS, b"{}"))
+    return result
 
 
-def _row(table: pa.Table, keys: list[str], place: int) -> tuple[Any, ...]:
+def _row(table: pa.Table, keys: list[str], index: int) -> tuple[Any, ...]:
     constants = constants_of(table)
-    values = [constants[key] if key in constants else table.column(key)[place].as_py() for key in keys]
+    values = [constants[key] if key in constants else table.column(key)[index].as_py() for key in keys]
     return tuple((value is None, value) for value in values)  # nulls last, as Arrow sorts them

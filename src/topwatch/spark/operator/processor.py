@@ -101,21 +101,21 @@ class Watching(StatefulProcessor):
             self._manifest.update((done.state, done.kept) if self._spec.pruned else (done.state,))
             if self._spec.watermark:
                 self._wake(done.next_time)
-            found = shared_results.fetch(done.tray) if done.tray is not None else done.found
-            for part in found.to_batches(ROWS):  # in pieces: Spark reads one while the next is made
+            result = shared_results.fetch(done.tray) if done.tray is not None else done.result
+            for part in result.to_batches(ROWS):  # in pieces: Spark reads one while the next is made
                 yield in_pandas(pa.table(part))
             safe.result()  # Spark commits when all of this has ended well, and not before
 
     def _done(self, bucket: int, task: Task) -> Done:
         """Let the bucket take its references, here or where it is warm."""
         from topwatch.spark.node.peers import advance
-        from topwatch.spark.operator.stateful import Keeper
-        from topwatch.spark.state.backends import FolderHome, StoreHome
+        from topwatch.spark.operator.stateful import StatefulOperator
+        from topwatch.spark.state.backends import FolderBackend, StoreBackend
         from topwatch.spark.state.segments import Folder
 
         if self._spec.segments is None:
-            return Keeper(self._spec, bucket, StoreHome(self._pieces)).advance(task)
-        keeper = Keeper(self._spec, bucket, FolderHome(Folder(self._spec.segments), bucket))
+            return StatefulOperator(self._spec, bucket, StoreBackend(self._pieces)).advance(task)
+        keeper = StatefulOperator(self._spec, bucket, FolderBackend(Folder(self._spec.segments), bucket))
         return keeper.advance(task) if self._spec.pruned else advance(keeper, task)
 
     def _wake(self, time: int | None) -> None:

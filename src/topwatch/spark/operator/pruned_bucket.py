@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from topwatch.algorithms.topk.grouped_engine import Fleet
-from topwatch.algorithms.topk.grouped_ids import FleetIds
+from topwatch.algorithms.topk.grouped_engine import GroupedEngine
+from topwatch.algorithms.topk.grouped_ids import GroupedIds
 from topwatch.algorithms.topk.kernels.prune import keep_candidates
 from topwatch.core.kernels.scoring import Ints
 from topwatch.monitor.changes import Changes
@@ -45,8 +45,8 @@ class PrunedBucket:
         self._spec = spec
         self._emitter = Emitter(spec)
         self._reach, self._every = spec.window.rows, spec.every
-        self._fleet = self._new_fleet()
-        self._ids = FleetIds()
+        self._engine = self._new_fleet()
+        self._ids = GroupedIds()
         self._needed = 0  # rows left when they were last thinned
         self.rows = 0
 
@@ -60,10 +60,10 @@ class PrunedBucket:
             return pa.table({})
         wanted = [*self._spec.columns, ROW] + ([] if self._spec.id in self._spec.columns else [self._spec.id])
         new = pa.concat_tables([kept.select(wanted).replace_schema_metadata(None) for _, kept in pieces])
-        places = [start + 1 + kept.column(ROW).to_numpy() for start, (_, kept) in zip(starts, pieces, strict=False)]
-        arrived = np.concatenate(places)
-        judged = self._judgements(before - before % self._every, arrived)
-        quiet = np.setdiff1d(judged, arrived, assume_unique=True)  # judgements after rows that were dropped
+        indices = [start + 1 + kept.column(ROW).to_numpy() for start, (_, kept) in zip(starts, pieces, strict=False)]
+        arrived = np.concatenate(indices)
+        evaluated = self._judgements(before - before % self._every, arrived)
+        quiet = np.setdiff1d(evaluated, arrived, assume_unique=True)  # judgements after rows that were dropped
         columns = np.concatenate(
             [columns_of(new, self._spec), np.full((len(self._spec.columns), quiet.size), np.nan)], axis=1
         )
@@ -74,53 +74,55 @@ class PrunedBucket:
             return pa.table({})
         order = np.argsort(ordinal, kind="stable")
         ordinal = ordinal[order]
-        self._ids.write(self._fleet.tick + 1, ids.take(pa.array(order)))
-        at = np.where(np.isin(ordinal, judged), ordinal, -1)
-        _, found = self._fleet.push(np.zeros(order.size, np.int64), columns[:, order], ordinal, at)
-        emitted = self._emitted(found) if found.at.size else pa.table({})
-        if self._fleet.live() > 2 * self._needed + ROOM:
+        self._ids.write(self._engine.tick + 1, ids.take(pa.array(order)))
+        at = np.where(np.isin(ordinal, evaluated), ordinal, -1)
+        _, result = self._engine.push(np.zeros(order.size, np.int64), columns[:, order], ordinal, at)
+        emitted = self._emitted(result) if result.at.size else pa.table({})
+        if self._engine.live() > 2 * self._needed + ROOM:
             self._thin()
         return emitted
 
-    def _emitted(self, found: Any) -> pa.Table:
+    def _emitted(self, result: Any) -> pa.Table:
         names = [str(query.name) for query in self._spec.queries]
-        changes = Changes(names, found.at, found.query, found.op, self._ids.read(found.tick), found.score, found.tick)
+        changes = Changes(
+            names, result.at, result.query, result.op, self._ids.read(result.tick), result.score, result.tick
+        )
         return self._emitter.emit((), changes)
 
     def _judgements(self, last: int, arrived: Ints) -> Ints:
         """Return the ordinals, up to the end, at which an answer may be another than at judgement ``last``."""
-        columns, _, held = self._fleet.gathered()
+        columns, _, held = self._engine.gathered()
         ordinals = np.concatenate([held[~np.isnan(columns).all(axis=0)], arrived])
         events = np.concatenate([ordinals, ordinals + self._reach])
-        judged = np.unique(-(-events // self._every) * self._every)
-        found: Ints = judged[(judged > last) & (judged <= self.rows)]
-        return found
+        evaluated = np.unique(-(-events // self._every) * self._every)
+        result: Ints = evaluated[(evaluated > last) & (evaluated <= self.rows)]
+        return result
 
     def _thin(self) -> None:
         """Keep the rows that can still be an answer, and those that are one."""
-        saved = self._fleet.save()
+        saved = self._engine.save()
         keep = np.zeros(saved["ticks"].size, np.bool_)
         keep_candidates(table_of(self._spec).arrays, saved["columns"], np.empty((0, 0)), keep)
-        keep |= np.isin(saved["ticks"], self._fleet.answered())
+        keep |= np.isin(saved["ticks"], self._engine.answered())
         for name in ("ticks", "times"):
             saved[name] = saved[name][keep]
         saved["columns"] = saved["columns"][:, keep]
         saved["count"] = np.array([keep.sum()])
-        self._fleet = self._new_fleet()
-        self._fleet.load(saved)
+        self._engine = self._new_fleet()
+        self._engine.load(saved)
         self._ids.keep(saved["ticks"])
         self._needed = int(keep.sum())
 
-    def _new_fleet(self) -> Fleet:
-        places = {column: place for place, column in enumerate(self._spec.columns)}
-        return Fleet(self._spec.queries, places, 0, self._reach, 1)
+    def _new_fleet(self) -> GroupedEngine:
+        indices = {column: index for index, column in enumerate(self._spec.columns)}
+        return GroupedEngine(self._spec.queries, indices, 0, self._reach, 1)
 
     def status(self) -> Status:
         """Return how the bucket stands."""
         return Status(
             rows=self.rows,
-            live=self._fleet.live(),
-            bytes=self._fleet.bytes(),
+            live=self._engine.live(),
+            bytes=self._engine.bytes(),
             answers=tuple(
                 Answer((), str(query.name), tuple(line[:2] for line in lines))
                 for query, lines in zip(self._spec.queries, self._lines(), strict=False)
@@ -129,10 +131,10 @@ class PrunedBucket:
 
     def save(self) -> bytes:
         """Return the state as bytes: counters, rows, ids, what was last reported."""
-        ticks = self._fleet.live_ticks()
+        ticks = self._engine.live_ticks()
         held = {"tick": ticks, "id": self._ids.read(ticks)} if ticks.size else {"tick": ticks}
         counts = pa.table({"rows": [self.rows], "needed": [self._needed]})
-        return pack_all([counts, save_arrays(self._fleet.save()), pa.table(held)])
+        return pack_all([counts, save_arrays(self._engine.save()), pa.table(held)])
 
     @classmethod
     def load(cls, spec: Spec, blob: Any) -> PrunedBucket:
@@ -141,20 +143,20 @@ class PrunedBucket:
         counts, arrays, held = unpack_all(blob)
         (line,) = counts.to_pylist()
         bucket.rows, bucket._needed = line.values()
-        bucket._fleet.load(load_arrays(arrays))
+        bucket._engine.load(load_arrays(arrays))
         if held.num_rows:
             bucket._ids.restore(held.column("tick").to_numpy().copy(), held.column("id").combine_chunks())
         if spec.emit == "answers":
             bucket._emitter.resume(
-                {((), str(spec.queries[place].name)): lines for place, lines in enumerate(bucket._lines())}
+                {((), str(spec.queries[index].name)): lines for index, lines in enumerate(bucket._lines())}
             )
         return bucket
 
     def _lines(self) -> list[list[tuple[Any, float, int]]]:
         """Return each query's answer: id, score, tick."""
-        found = []
-        for place in range(len(self._spec.queries) if self._fleet.groups else 0):
-            ticks, scores = self._fleet.answer(0, place)
+        result = []
+        for index in range(len(self._spec.queries) if self._engine.groups else 0):
+            ticks, scores = self._engine.answer(0, index)
             ids = self._ids.read(ticks).to_pylist() if ticks.size else []
-            found.append(list(zip(ids, scores.tolist(), ticks.tolist(), strict=True)))
-        return found
+            result.append(list(zip(ids, scores.tolist(), ticks.tolist(), strict=True)))
+        return result

@@ -60,23 +60,23 @@ class Pruner:
         self._most = spec.window.rows
         self._table = table_of(spec)
         self._done: list[tuple[int, pa.Table]] = []
-        self._place: tuple[Any, ...] | None = None  # of the rows in the open piece
+        self._index: tuple[Any, ...] | None = None  # of the rows in the open piece
         self._rows = 0
         self._kept: list[pa.Table] = []
         self._best = self._none()  # keys in the open piece
 
     def take(self, table: pa.Table) -> None:
         """Take rows, in order."""
-        for place, run in _runs(table, self._spec.order):
+        for index, run in _runs(table, self._spec.order):
             start = 0
             while start < run.num_rows:
-                if place != self._place or self._rows == self._most:
+                if index != self._index or self._rows == self._most:
                     self._close()
-                    self._place = place
+                    self._index = index
                 part = run.slice(start, self._most - self._rows)
                 start += part.num_rows
-                places = pa.array(np.arange(self._rows, self._rows + part.num_rows))
-                self._kept.append(self._pruned(part.append_column(ROW, places), self._best))
+                indices = pa.array(np.arange(self._rows, self._rows + part.num_rows))
+                self._kept.append(self._pruned(part.append_column(ROW, indices), self._best))
                 self._rows += part.num_rows
 
     def pieces(self) -> Iterator[tuple[int, pa.Table]]:
@@ -85,10 +85,10 @@ class Pruner:
         yield from self._done
 
     def _close(self) -> None:
-        if self._rows and self._place is not None:
+        if self._rows and self._index is not None:
             kept = self._pruned(pa.concat_tables(self._kept), self._none())
-            place = dict(zip(self._spec.order, self._place, strict=True))
-            self._done.append((self._rows, with_constants(kept, place)))
+            index = dict(zip(self._spec.order, self._index, strict=True))
+            self._done.append((self._rows, with_constants(kept, index)))
         self._rows, self._kept, self._best = 0, [], self._none()
 
     def _none(self) -> np.ndarray:
@@ -108,7 +108,7 @@ def table_of(spec: Spec) -> QueryTable:
     assert isinstance(spec.window, LastRows)
     table = QueryTable()
     for query in spec.queries:
-        table.add(query, {column: place for place, column in enumerate(spec.columns)})
+        table.add(query, {column: index for index, column in enumerate(spec.columns)})
     np.minimum(table.arrays.k, spec.window.rows, out=table.arrays.k)
     return table
 
@@ -116,10 +116,10 @@ def table_of(spec: Spec) -> QueryTable:
 def columns_of(table: pa.Table, spec: Spec) -> np.ndarray:
     """Return what the queries read as an array (columns, rows)."""
     columns = np.empty((len(spec.columns), table.num_rows))
-    for place, name in enumerate(spec.columns):
+    for index, name in enumerate(spec.columns):
         start = 0
         for chunk in table.column(name).chunks:  # at once, it would be copied twice
-            columns[place, start : start + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
+            columns[index, start : start + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
             start += len(chunk)
     return columns
 

@@ -25,8 +25,8 @@ from topwatch.spark.operator.bucket import Bucket, Slices
 from topwatch.spark.operator.partition_writer import BAD
 from topwatch.spark.operator.pruned_bucket import PrunedBucket
 from topwatch.spark.operator.quarantine import write_refused
-from topwatch.spark.state.backends import Home
-from topwatch.spark.state.manifest import OTHERS, Manifest, Turn, check_partitions
+from topwatch.spark.state.backends import StateBackend
+from topwatch.spark.state.manifest import OTHERS, Manifest, MicroBatch, check_partitions
 from topwatch.spark.state.segments import Part, unpack
 from topwatch.spark.stream_spec import Spec
 
@@ -66,14 +66,14 @@ class Done:
     """What came of it: the state for the store, what is emitted, and when to wake up without rows."""
 
     state: bytes
-    found: pa.Table
+    result: pa.Table
     next_time: int | None
     kept: bytes | None = None
     tray: str | None = None  # where what is emitted lies, if a peer worker has computed it
     publish: Callable[[], None] = lambda: None  # has to be called before the state may be committed
 
 
-class Keeper:
+class StatefulOperator:
     """Keeps one bucket from micro-batch to micro-batch.
 
     Parameters
@@ -86,7 +86,7 @@ class Keeper:
         Where its segments are.
     """
 
-    def __init__(self, spec: Spec, bucket: int, home: Home) -> None:
+    def __init__(self, spec: Spec, bucket: int, home: StateBackend) -> None:
         self._spec = spec
         self._bucket = bucket
         self._home = home
@@ -100,7 +100,7 @@ class Keeper:
         refused = [line for line in lines if line["kind"] == BAD]
         good = [line for line in lines if line["kind"] != BAD]
         take = self._take_kept if self._spec.pruned else self._take_rows
-        found, late, bucket = take(manifest, task, good)
+        result, late, bucket = take(manifest, task, good)
         manifest.refused += sum(int(line["rows"]) for line in refused)
         if self._spec.quarantine is not None:
             bad = [unpack(line["data"]) for line in refused]
@@ -120,7 +120,7 @@ class Keeper:
             bucket.prepare()
         _warm[self.name(manifest)] = Warm(manifest.token, bucket, time.monotonic())
         forget(IDLE)
-        return Done(manifest.to_bytes(), found, bucket.next_time, kept, publish=publish)
+        return Done(manifest.to_bytes(), result, bucket.next_time, kept, publish=publish)
 
     def manifest(self, task: Task) -> Manifest:
         """Return the manifest in the store; one that was made for other queries is refused."""
@@ -138,15 +138,15 @@ class Keeper:
 
     def warm(self, manifest: Manifest) -> bool:
         """Tell whether this process has the bucket in the version of a manifest."""
-        found = _warm.get(self.name(manifest))
-        return found is not None and found.token == manifest.token
+        result = _warm.get(self.name(manifest))
+        return result is not None and result.token == manifest.token
 
     def _take_kept(self, manifest: Manifest, task: Task, lines: list[Reference]) -> Taken:
         bucket = self._taken_out(manifest)
         if not isinstance(bucket, PrunedBucket):
             bucket = PrunedBucket(self._spec) if task.kept is None else PrunedBucket.load(self._spec, task.kept)
-        found = bucket.take([(int(line["rows"]), unpack(line["data"])) for line in lines])
-        return found, pa.table({}), bucket
+        result = bucket.take([(int(line["rows"]), unpack(line["data"])) for line in lines])
+        return result, pa.table({}), bucket
 
     def _take_rows(self, manifest: Manifest, task: Task, lines: list[Reference]) -> Taken:
         bucket = self._taken_out(manifest)
@@ -164,15 +164,15 @@ class Keeper:
                 f"state: it has the rows of {min(twice)} already; the checkpoint's state is not that of the micro-batch"
                 " before. Go back to a good copy, or start with a new checkpoint"
             )
-        found, late = bucket.take(self._read(parts, recent=True), task.watermark, self._before(manifest.log))
-        manifest.log.append(Turn(parts, task.watermark))
+        result, late = bucket.take(self._read(parts, recent=True), task.watermark, self._before(manifest.log))
+        manifest.log.append(MicroBatch(parts, task.watermark))
         enough, few = self._spec.replayable, len(manifest.log) <= MANY
         if enough and few and manifest.rows >= enough:
             self._home.drop(manifest.trim(enough, bucket.rows))
         elif not few or (not enough and manifest.rows > max(LEAST_REPLAY, REPLAY * bucket.live())):
             base = self._home.put(manifest, pa.py_buffer(bucket.save(self._before(manifest.log))))
             self._home.drop(manifest.rebase(base))
-        return found, late, bucket
+        return result, late, bucket
 
     def _rebuilt(self, manifest: Manifest) -> Bucket:
         base = manifest.base
@@ -182,31 +182,31 @@ class Keeper:
             # Judgements fall on the same rows as before only from a multiple of their distance on.
             over = -manifest.skipped % self._spec.every
             bucket.begin(manifest.skipped + over)
-        for place, turn in enumerate(manifest.log):
+        for index, turn in enumerate(manifest.log):
             leave = min(over, turn.rows)
             over -= leave
-            bucket.take(self._read(turn.parts), turn.watermark, self._before(manifest.log[:place]), leave)
+            bucket.take(self._read(turn.parts), turn.watermark, self._before(manifest.log[:index]), leave)
         return bucket
 
-    def _before(self, turns: list[Turn]) -> Slices:
+    def _before(self, turns: list[MicroBatch]) -> Slices:
         """Return what reads micro-batches again."""
         return lambda: (self._read(turn.parts) for turn in turns)
 
     def _taken_out(self, manifest: Manifest) -> Bucket | PrunedBucket | None:
         """Return the warm bucket if it is of the version that the store has. Nobody else finds it meanwhile."""
-        found = _warm.pop(self.name(manifest), None)
-        return found.bucket if found is not None and found.token == manifest.token else None
+        result = _warm.pop(self.name(manifest), None)
+        return result.bucket if result is not None and result.token == manifest.token else None
 
     def _read(self, parts: list[Part], recent: bool = False) -> list[pa.Table]:
         """Read rows: those of this micro-batch from memory where they are, others as the disk has kept them."""
-        found = {part: self._home.near(part) for part in parts} if recent else {}
-        rest = [part for part in parts if found.get(part) is None]
+        result = {part: self._home.near(part) for part in parts} if recent else {}
+        rest = [part for part in parts if result.get(part) is None]
         if len(rest) > 1 and self._home.parallel:
             with ThreadPoolExecutor(READERS) as readers:
-                found.update(zip(rest, readers.map(self._home.get, rest), strict=True))
+                result.update(zip(rest, readers.map(self._home.get, rest), strict=True))
         else:
-            found.update((part, self._home.get(part)) for part in rest)
-        return [unpack(found[part]) for part in parts]
+            result.update((part, self._home.get(part)) for part in rest)
+        return [unpack(result[part]) for part in parts]
 
 
 def forget(idle: float) -> None:

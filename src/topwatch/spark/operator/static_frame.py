@@ -32,9 +32,9 @@ class Sweep:
             for key, part in _runs(table, self._spec.by):
                 if last is None or not _same(key, last):
                     last, monitor = key, self._spec.monitor()
-                found = emitter.emit(key, monitor.push(part))
-                if found is not None:
-                    yield from found.to_batches()
+                result = emitter.emit(key, monitor.push(part))
+                if result is not None:
+                    yield from result.to_batches()
 
 
 def _runs(table: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:

@@ -172,9 +172,9 @@ def _has_rows(connection: Any, sql: str, *values: str | int) -> bool:
 
 def _prepared(connection: Any, sql: str, values: tuple[str | int, ...]) -> Any:
     statement = connection.prepareStatement(sql)
-    for place, value in enumerate(values, 1):
+    for index, value in enumerate(values, 1):
         if isinstance(value, str):
-            statement.setString(place, value)
+            statement.setString(index, value)
         else:
-            statement.setLong(place, value)
+            statement.setLong(index, value)
     return statement

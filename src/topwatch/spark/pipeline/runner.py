@@ -233,10 +233,10 @@ def _submitted() -> dict[str, str]:
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()  # connects to the Java that spark-submit has started
-    found = dict(SparkConf().getAll())
-    if found.get("spark.app.name", "").endswith(".py"):
-        del found["spark.app.name"]  # nobody chose it: it is the name of the script
-    return found
+    result = dict(SparkConf().getAll())
+    if result.get("spark.app.name", "").endswith(".py"):
+        del result["spark.app.name"]  # nobody chose it: it is the name of the script
+    return result
 
 
 def begin(
@@ -263,7 +263,7 @@ def begin(
     kept = partitions_of(checkpoint) if checkpoint is not None else None
     if kept is not None:
         spark.conf.set(PARTITIONS, kept)  # groups stay in the buckets that have their windows
-    found = watch(
+    result = watch(
         rows,
         building.queries(pipeline),
         building.window(pipeline),
@@ -279,7 +279,7 @@ def begin(
         **pipeline.options,
     )
     trigger = ONCE if once else _trigger(pipeline)
-    query = start(found, pipeline.sink.kind, pipeline.sink.chosen.settings(), checkpoint, "topwatch", trigger)
+    query = start(result, pipeline.sink.kind, pipeline.sink.chosen.settings(), checkpoint, "topwatch", trigger)
     unread = None
     if bad is not None and checkpoint is not None:
         unread = start_quarantine(source.frame, f"{bad}/unread", f"{pipeline.checkpoint}/unread", trigger)
@@ -289,8 +289,8 @@ def begin(
 def partitions_of(checkpoint: str) -> str | None:
     """Return the number of partitions that a checkpoint was begun with; None where nothing has begun."""
     system, root = open_folder(f"{checkpoint}/offsets")
-    found = system.get_file_info(pafs.FileSelector(root, allow_not_found=True))
-    batches = [int(info.base_name) for info in found if info.base_name.isdecimal()]
+    result = system.get_file_info(pafs.FileSelector(root, allow_not_found=True))
+    batches = [int(info.base_name) for info in result if info.base_name.isdecimal()]
     if not batches:
         return None
     with system.open_input_file(f"{root}/{max(batches)}") as file:

@@ -175,7 +175,7 @@ def _header(name: str, value: str) -> Any:
 
 def _query_id(frame: DataFrame) -> str:
     """Return the id in the query's checkpoint: the same after a restart, another one for a new start."""
-    found = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-    if found is None:
+    result = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    if result is None:
         raise RuntimeError("not in the thread of a streaming query; set PYSPARK_PIN_THREAD=true")
-    return str(found)
+    return str(result)

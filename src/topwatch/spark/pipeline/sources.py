@@ -129,8 +129,8 @@ def _kafka(spark: SparkSession, settings: Mapping[str, Any]) -> Source:
     reader = reader.option("kafka.bootstrap.servers", str(needed(settings, "source.kafka", "servers")))
     check_connector(spark, "source.kafka")
     records = reader.option("subscribe", ",".join(names)).load()
-    place = [sf.col(field).alias(name) for name, field in _KAFKA_PLACE.items()]
-    text = records.select(sf.col("value").cast("string").alias("value"), *place)
+    index = [sf.col(field).alias(name) for name, field in _KAFKA_PLACE.items()]
+    text = records.select(sf.col("value").cast("string").alias("value"), *index)
     frame = parse(text, form, schema, options, list(_KAFKA_PLACE))
     note = f"Kafka topic{'s' * (len(names) > 1)} {', '.join(names)}; rows in the order of timestamp, partition, offset"
     return Source(frame, tuple(_KAFKA_PLACE), note)

@@ -117,8 +117,10 @@ def parse(
     typed = records.select(value, *keep, _read(form, once, schema, options).alias("typed"))
     failed = sf.col("typed").isNull() | sf.col("typed").getField(_UNREAD).isNotNull()
     texts = StructType([StructField(field.name, StringType()) for field in schema.fields])
-    told = typed.select("*", sf.when(failed, _read(form, value, texts, options)).alias("text"), failed.alias("failed"))
-    return told.select(
+    reported = typed.select(
+        "*", sf.when(failed, _read(form, value, texts, options)).alias("text"), failed.alias("failed")
+    )
+    return reported.select(
         *[_value(field).alias(field.name) for field in schema.fields],
         *keep,
         sf.make_valid_utf8(value).alias(RAW),

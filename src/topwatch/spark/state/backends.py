@@ -25,7 +25,7 @@ NEEDS = "needs-"  # how the names of metadata files begin that say which segment
 TRIES = 5
 
 
-class Home(Protocol):
+class StateBackend(Protocol):
     """Keeps the segments of one bucket."""
 
     parallel: bool  # whether many can be read at once
@@ -64,7 +64,7 @@ class Home(Protocol):
         """
 
 
-class FolderHome:
+class FolderBackend:
     """Segments in a folder, shared by all buckets, all watched streams and all queries that were given the same one.
 
     A segment has rows of several buckets, so that one alone cannot know when it may go. Every version of a bucket says
@@ -144,8 +144,8 @@ class FolderHome:
     def _files(self) -> dict[str, float]:
         """Return all files and when they were written."""
         system, root = open_folder(self._folder.uri)
-        found = system.get_file_info(pafs.FileSelector(root, allow_not_found=True))
-        return {info.base_name: info.mtime.timestamp() for info in found if info.is_file}
+        result = system.get_file_info(pafs.FileSelector(root, allow_not_found=True))
+        return {info.base_name: info.mtime.timestamp() for info in result if info.is_file}
 
     def _needs(self, notes: list[str]) -> dict[str, set[str]] | None:
         """Return what each metadata file names; None where one cannot be read: it may be gone in the meantime."""
@@ -160,7 +160,7 @@ class FolderHome:
         return needs
 
 
-class StoreHome:
+class StoreBackend:
     """Segments as values in the state store, in pieces. Slower than a folder, and as safe."""
 
     parallel = False
@@ -180,10 +180,10 @@ class StoreHome:
 
     def get(self, part: Part) -> Any:
         """Return bytes that were kept."""
-        found = [self._pieces.getValue((part.segment, number)) for number in _numbers(part)]
-        if any(piece is None for piece in found):
+        result = [self._pieces.getValue((part.segment, number)) for number in _numbers(part)]
+        if any(piece is None for piece in result):
             raise DataError(f"state: segment {part.segment} is missing from the state store")
-        data = pa.py_buffer(b"".join(bytes(piece[0]) for piece in found))
+        data = pa.py_buffer(b"".join(bytes(piece[0]) for piece in result))
         if data.size != part.size or checksum(data) != part.check:
             raise DataError(f"state: segment {part.segment} in the state store is damaged: its checksum does not match")
         return data

@@ -28,7 +28,7 @@ OTHERS = (
 
 
 @dataclass
-class Turn:
+class MicroBatch:
     """A micro-batch in the log: the parts with its rows, and the watermark it was taken in with."""
 
     parts: list[Part]
@@ -74,7 +74,7 @@ class Manifest:
     note: str = ""
     before: str = ""
     base: Part | None = None
-    log: list[Turn] = field(default_factory=list)
+    log: list[MicroBatch] = field(default_factory=list)
     skipped: int = 0
     refused: int = 0
     made_for: str = ""
@@ -148,8 +148,8 @@ class Manifest:
         if data is None:
             return cls()
         try:
-            found: dict[str, Any] = json.loads(data)
-            version = found.pop("format")
+            result: dict[str, Any] = json.loads(data)
+            version = result.pop("format")
         except (ValueError, KeyError, AttributeError):
             raise DataError("state: what was kept is no topwatch manifest") from None
         if version != FORMAT:
@@ -157,10 +157,10 @@ class Manifest:
                 f"state: its format {version} cannot be read; this version of topwatch reads format {FORMAT}."
                 " Go on with the version that wrote it, or start with a new checkpoint"
             )
-        log = [Turn([Part(*part) for part in turn["parts"]], turn["watermark"]) for turn in found["log"]]
-        base = Part(*found["base"]) if found["base"] is not None else None
-        dropped = [(int(since), list(names)) for since, names in found["dropped"]]
-        return cls(**{**found, "base": base, "log": log, "dropped": dropped})
+        log = [MicroBatch([Part(*part) for part in turn["parts"]], turn["watermark"]) for turn in result["log"]]
+        base = Part(*result["base"]) if result["base"] is not None else None
+        dropped = [(int(since), list(names)) for since, names in result["dropped"]]
+        return cls(**{**result, "base": base, "log": log, "dropped": dropped})
 
 
 def check_partitions(begun: int, now: int) -> None:

@@ -68,10 +68,10 @@ class Folder:
 
     def near(self, part: Part) -> pa.Buffer | None:
         """Return a part's bytes if this machine has written it a moment ago and has it in memory."""
-        found = shared_memory.read(part.segment, part.start, HEADER + part.size)
-        if found is None or found.size != HEADER + part.size or found.slice(0, HEADER).to_pybytes() != _header(part):
+        result = shared_memory.read(part.segment, part.start, HEADER + part.size)
+        if result is None or result.size != HEADER + part.size or result.slice(0, HEADER).to_pybytes() != _header(part):
             return None
-        return found.slice(HEADER)  # it is locked, and has not been anywhere else
+        return result.slice(HEADER)  # it is locked, and has not been anywhere else
 
     def read(self, part: Part) -> pa.Buffer:
         """Return a part's bytes; a missing, short or damaged one is an error that says which."""
@@ -79,22 +79,22 @@ class Folder:
         system, root = open_folder(self.uri)
         try:
             if isinstance(system, pafs.LocalFileSystem):
-                found = direct_io.read(os.path.join(root, name), part.start, HEADER + part.size)
+                result = direct_io.read(os.path.join(root, name), part.start, HEADER + part.size)
             else:
                 with system.open_input_file(f"{root}/{name}") as file:
                     file.seek(part.start)
-                    found = file.read_buffer(HEADER + part.size)
+                    result = file.read_buffer(HEADER + part.size)
         except FileNotFoundError:
             raise DataError(self._missing(name)) from None
-        if found.size >= len(MAGIC) and found.slice(0, len(MAGIC)).to_pybytes() != MAGIC:
+        if result.size >= len(MAGIC) and result.slice(0, len(MAGIC)).to_pybytes() != MAGIC:
             raise DataError(f"segments: {name} in {self.uri} is no segment, or one of another version of topwatch")
-        sound = found.size == HEADER + part.size and found.slice(0, HEADER).to_pybytes() == _header(part)
-        if not sound or checksum(found.slice(HEADER)) != part.check:
+        sound = result.size == HEADER + part.size and result.slice(0, HEADER).to_pybytes() == _header(part)
+        if not sound or checksum(result.slice(HEADER)) != part.check:
             raise DataError(
                 f"segments: {name} in {self.uri} is damaged or too short: its checksum does not match."
                 " Put a good copy in its place, or start with a new checkpoint"
             )
-        return found.slice(HEADER)
+        return result.slice(HEADER)
 
     def check(self, parts: Iterable[Part]) -> None:
         """See that the segments of some parts are there, and long enough, as this host sees them."""
@@ -157,12 +157,12 @@ class Segment:
             return self._added(part, HEADER + data.size)
         block = direct_io.BLOCKS.take(min(CHUNK, HEADER + data.size + direct_io.PAGE))
         block.memory[:HEADER] = _header(part)
-        view, done, place = memoryview(data), 0, HEADER
+        view, done, index = memoryview(data), 0, HEADER
         while True:
-            some = min(data.size - done, CHUNK - place)
-            block.memory[place : place + some] = view[done : done + some]
-            self._writer.write(block.memory, place + some).result()
-            done, place = done + some, 0
+            some = min(data.size - done, CHUNK - index)
+            block.memory[index : index + some] = view[done : done + some]
+            self._writer.write(block.memory, index + some).result()
+            done, index = done + some, 0
             if done == data.size:
                 break
         direct_io.BLOCKS.give(block)

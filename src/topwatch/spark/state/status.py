@@ -67,8 +67,8 @@ def read_status(folder: str, query: str | None) -> Status | None:
     """Return how all buckets of a query stand together, or None where nothing is known yet."""
     try:
         system, root = open_folder(folder)
-        found = system.get_file_info(pafs.FileSelector(root, allow_not_found=True))
-        names = sorted(info.base_name for info in found if info.is_file)
+        result = system.get_file_info(pafs.FileSelector(root, allow_not_found=True))
+        names = sorted(info.base_name for info in result if info.is_file)
     except (OSError, pa.ArrowException):
         return None
     mine = [name for name in names if name.startswith(_start(query)) and name.endswith(SUFFIX)]
@@ -92,8 +92,8 @@ def _read(system: pafs.FileSystem, path: str) -> Status | None:
     return Status(**numbers, answers=tuple(_answers(content.get("answers"))))
 
 
-def _answers(found: Any) -> Iterable[Answer]:
-    for answer in found if isinstance(found, list) else []:
+def _answers(result: Any) -> Iterable[Answer]:
+    for answer in result if isinstance(result, list) else []:
         try:
             rows = tuple((id, None if score is None else float(score)) for id, score in answer["rows"])
             yield Answer(tuple(answer["by"]), str(answer["query"]), rows)

@@ -151,8 +151,8 @@ def _strong(df: DataFrame, prefer: dict[str, Direction]) -> Floats:
     sample = read.sample(fraction=SAMPLED, seed=0).take(SAMPLE)  # not toArrow, for which Spark would shuffle them
     values = np.array(sample, np.float64).reshape(len(sample), len(prefer)).T * signs(prefer)
     values = values[:, ~np.isnan(values).any(axis=0)]
-    found = front(values)
-    return values[:, found[:: 1 + found.size // STRONG]]
+    result = front(values)
+    return values[:, result[:: 1 + result.size // STRONG]]
 
 
 def _chosen(df: DataFrame, choice: Choice, by: tuple[str, ...], more: Sequence[str], first: bool = True) -> DataFrame:
@@ -180,24 +180,24 @@ def result(schema: StructType, more: Sequence[str]) -> StructType:
     return StructType([*schema.fields, *(StructField(name, kinds[name], False) for name in more)])
 
 
-def check_columns(place: str, prefer: Mapping[str, Direction]) -> dict[str, Direction]:
+def check_columns(path: str, prefer: Mapping[str, Direction]) -> dict[str, Direction]:
     """Return what is preferred, unless there are too many columns for a word."""
     if len(prefer) > COLUMNS:
-        raise QueryError(f"{place}: prefer: expected at most {COLUMNS} columns, got {len(prefer)}")
+        raise QueryError(f"{path}: prefer: expected at most {COLUMNS} columns, got {len(prefer)}")
     return dict(prefer)
 
 
-def check_frame(place: str, df: DataFrame, columns: Sequence[str], by: By, more: Sequence[str] = ()) -> tuple[str, ...]:
+def check_frame(path: str, df: DataFrame, columns: Sequence[str], by: By, more: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the names of the groups' columns, or refuse what cannot be served."""
     if not hasattr(df, "mapInArrow"):
-        raise DataError(f"{place}: df: expected a Spark DataFrame, got {type(df).__name__}")
+        raise DataError(f"{path}: df: expected a Spark DataFrame, got {type(df).__name__}")
     if df.isStreaming:
-        raise QueryError(f"{place}: df: is streaming; expected a static DataFrame: for a stream use tw.spark.watch")
-    return check_schema(place, df.schema, columns, by, more)
+        raise QueryError(f"{path}: df: is streaming; expected a static DataFrame: for a stream use tw.spark.watch")
+    return check_schema(path, df.schema, columns, by, more)
 
 
 def check_schema(
-    place: str, schema: StructType, columns: Sequence[str], by: By, more: Sequence[str] = ()
+    path: str, schema: StructType, columns: Sequence[str], by: By, more: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Return the names of the groups' columns, or refuse what cannot be served."""
     from pyspark.sql.types import ArrayType, MapType, NumericType, StructType, VariantType
@@ -205,21 +205,21 @@ def check_schema(
     names = (by,) if isinstance(by, str) else tuple(by or ())
     for name in names:
         if not isinstance(name, str) or not name:
-            raise QueryError(f"{place}: by: expected names of columns, got {name!r}")
+            raise QueryError(f"{path}: by: expected names of columns, got {name!r}")
     have = schema.fieldNames()
     for name in have:
         if have.count(name) > 1:
-            raise DataError(f"{place}: df: {have.count(name)} columns are named {name!r}; rename them apart")
+            raise DataError(f"{path}: df: {have.count(name)} columns are named {name!r}; rename them apart")
         if name.lower() in more:
-            raise DataError(f"{place}: df: has a column {name!r}, which the answer gets; rename it")
+            raise DataError(f"{path}: df: has a column {name!r}, which the answer gets; rename it")
     for field, asked in (("columns", columns), ("by", names)):
         for name in asked:
             if name not in have:
                 hint = nearest_name(name, have)
-                raise DataError(f"{place}: {field}: {name!r} is missing; columns are {', '.join(have)}{hint}")
+                raise DataError(f"{path}: {field}: {name!r} is missing; columns are {', '.join(have)}{hint}")
             kind = schema[name].dataType
             if field == "columns" and not isinstance(kind, NumericType):
-                raise DataError(f"{place}: column {name!r} is {kind.simpleString()}; expected numbers")
+                raise DataError(f"{path}: column {name!r} is {kind.simpleString()}; expected numbers")
             if field == "by" and isinstance(kind, ArrayType | MapType | StructType | VariantType):
-                raise DataError(f"{place}: by: {name!r} is {kind.simpleString()}; expected single values")
+                raise DataError(f"{path}: by: {name!r} is {kind.simpleString()}; expected single values")
     return names

@@ -162,9 +162,9 @@ def _histogram(lines: Iterable[Any], axes: Axes) -> tuple[Ints, Ints]:
 
 
 def _add_histograms(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    cells, place = np.unique(np.concatenate([one[0], other[0]]), return_inverse=True)
+    cells, index = np.unique(np.concatenate([one[0], other[0]]), return_inverse=True)
     times = np.zeros(cells.size, np.int64)
-    np.add.at(times, place, np.concatenate([one[1], other[1]]))
+    np.add.at(times, index, np.concatenate([one[1], other[1]]))
     return cells, times
 
 

@@ -86,8 +86,8 @@ class Winnow:
             yield from self._handed_on(self.chosen(pa.concat_tables(held)))
 
     def _handed_on(self, table: pa.Table) -> list[pa.RecordBatch]:
-        places = [str(place) for place in range(len(self._names))]
-        batches: list[pa.RecordBatch] = table.rename_columns(places + table.column_names[len(places) :]).to_batches()
+        indices = [str(index) for index in range(len(self._names))]
+        batches: list[pa.RecordBatch] = table.rename_columns(indices + table.column_names[len(indices) :]).to_batches()
         return batches
 
     def chosen(self, table: pa.Table) -> pa.Table:
@@ -98,14 +98,14 @@ class Winnow:
         rows = ranked[np.argsort(number[ranked], kind="stable")] if self._by else ranked
         starts = np.flatnonzero(np.diff(number[rows], prepend=-1, append=-1)) if rows.size else np.zeros(1, np.int64)
         some = values if rows.size == values.shape[1] and not self._by else np.ascontiguousarray(values[:, rows])
-        places, scores = self._choice.choose(table, some, starts, rows)
-        found = table.take(pa.array(rows[places]))
+        indices, scores = self._choice.choose(table, some, starts, rows)
+        result = table.take(pa.array(rows[indices]))
         if scores is None or not self._last:
-            return found
-        groups = number[rows[places]]
+            return result
+        groups = number[rows[indices]]
         first = np.flatnonzero(np.diff(groups, prepend=-1))
         rank = np.arange(groups.size) - np.repeat(first, np.diff(first, append=groups.size)) + 1
-        return found.append_column("score", pa.array(scores)).append_column("rank", pa.array(rank))
+        return result.append_column("score", pa.array(scores)).append_column("rank", pa.array(rank))
 
 
 class Band:
@@ -136,8 +136,8 @@ class Band:
         values = values * self._signs
         if self._strong is None:
             return np.flatnonzero(skybands(values, starts, self._k)), None
-        found = front(values)
-        return found[unbeaten(values[:, found], self._strong)], None
+        result = front(values)
+        return result[unbeaten(values[:, result], self._strong)], None
 
 
 class _Ranking:
@@ -153,8 +153,8 @@ class _Ranking:
     def choose(self, table: pa.Table, values: Floats, starts: Ints, rows: Ints) -> tuple[Ints, Floats | None]:
         """Return the best rows of each group, best first."""
         keys = self.keys(values, starts)
-        places = best_rows(table, keys, starts, rows, self._k)
-        return places, self._sign * keys[places]
+        indices = best_rows(table, keys, starts, rows, self._k)
+        return indices, self._sign * keys[indices]
 
 
 class Scored(_Ranking):
@@ -172,7 +172,7 @@ class Scored(_Ranking):
         from topwatch.tables.kernels.query_keys import write_keys
 
         table = QueryTable()
-        table.add(self._query, {name: place for place, name in enumerate(self.columns)})
+        table.add(self._query, {name: index for index, name in enumerate(self.columns)})
         keys = np.empty(values.shape[1])
         write_keys(table.arrays, np.ascontiguousarray(values), keys)
         return keys
@@ -222,8 +222,8 @@ def scores_of(best: Any, values: Floats) -> Floats:
 
     scores = np.full(values.shape[1], 0.0 if best.others else np.nan)
     if best.scores.size:
-        found = Tuples(best.values).find(values)
-        scores[found >= 0] = best.scores[found[found >= 0]]
+        result = Tuples(best.values).find(values)
+        scores[result >= 0] = best.scores[result[result >= 0]]
     return scores
 
 
@@ -235,12 +235,12 @@ def signs(prefer: dict[str, Any]) -> Floats:
 def numbers(table: pa.Table, columns: tuple[str, ...]) -> Floats:
     """Return columns as numbers (columns, rows); what is missing is NaN."""
     values = np.empty((len(columns), table.num_rows))
-    for place, name in enumerate(columns):
+    for index, name in enumerate(columns):
         start = 0
         for chunk in table.column(name).chunks:
             if not pa.types.is_float64(chunk.type):
                 chunk = pc.cast(chunk, pa.float64(), safe=False)
-            values[place, start : start + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
+            values[index, start : start + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
             start += len(chunk)
     return values
 

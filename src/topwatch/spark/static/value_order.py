@@ -27,8 +27,8 @@ def best_rows(table: pa.Table, keys: Floats, starts: Ints, rows: Ints, k: int) -
     if starts.size < 2:
         return np.zeros(0, np.int64)
     group = np.repeat(np.arange(starts.size - 1), np.diff(starts))
-    bar = _bars(keys, starts, group, k)
-    among = np.flatnonzero(keys >= bar[group])  # with all that are equal to the last of an answer
+    threshold = _bars(keys, starts, group, k)
+    among = np.flatnonzero(keys >= threshold[group])  # with all that are equal to the last of an answer
     order = among[np.lexsort((-keys[among], group[among]))]
     before, after = order[:-1], order[1:]
     same = (keys[before] == keys[after]) & (group[before] == group[after])
@@ -37,9 +37,9 @@ def best_rows(table: pa.Table, keys: Floats, starts: Ints, rows: Ints, k: int) -
         tied[1:] |= same
         tied[:-1] |= same
         # Only rows that have an equal are sorted by their values.
-        place = np.zeros(order.size, np.int64)
-        place[tied] = value_places(table.take(pa.array(rows[order[tied]])))
-        order = order[np.lexsort((place, -keys[order], group[order]))]
+        index = np.zeros(order.size, np.int64)
+        index[tied] = value_places(table.take(pa.array(rows[order[tied]])))
+        order = order[np.lexsort((index, -keys[order], group[order]))]
     groups = group[order]
     first = np.searchsorted(groups, np.arange(starts.size - 1))
     return order[np.arange(order.size) - first[groups] < k]
@@ -47,18 +47,18 @@ def best_rows(table: pa.Table, keys: Floats, starts: Ints, rows: Ints, k: int) -
 
 def _bars(keys: Floats, starts: Ints, group: Ints, k: int) -> Floats:
     """Return the k-th best key of each group, or the least."""
-    bars = np.full(starts.size - 1, -np.inf)
+    thresholds = np.full(starts.size - 1, -np.inf)
     if starts.size == 2:
         known = keys[~np.isnan(keys)]
         if known.size > k:
-            bars[0] = np.partition(known, known.size - k)[known.size - k]
-        return bars
+            thresholds[0] = np.partition(known, known.size - k)[known.size - k]
+        return thresholds
     order = np.lexsort((-keys, group))  # NaN last
     nth = starts[:-1] + k - 1
     there = np.diff(starts) >= k
-    found = keys[order[nth[there]]]
-    bars[there] = np.where(np.isnan(found), -np.inf, found)
-    return bars
+    result = keys[order[nth[there]]]
+    thresholds[there] = np.where(np.isnan(result), -np.inf, result)
+    return thresholds
 
 
 def value_places(table: pa.Table) -> Ints:
@@ -68,11 +68,11 @@ def value_places(table: pa.Table) -> Ints:
     [2, 0, 1, 3]
     """
     columns = [leaf for column in table.columns for leaf in _sortable(column)]
-    parts = pa.table(columns, names=[str(place) for place in range(len(columns))])
+    parts = pa.table(columns, names=[str(index) for index in range(len(columns))])
     order = pc.sort_indices(parts, sort_keys=[(name, "descending") for name in parts.column_names])
-    places = np.empty(table.num_rows, np.int64)
-    places[order.to_numpy()] = np.arange(table.num_rows)
-    return places
+    indices = np.empty(table.num_rows, np.int64)
+    indices[order.to_numpy()] = np.arange(table.num_rows)
+    return indices
 
 
 def _sortable(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:

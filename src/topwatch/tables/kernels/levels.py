@@ -21,12 +21,12 @@ def level_of(bound: Floats, bounds: int, x: float) -> int:
     They rise, those behind the last are infinite, and with one more their number would be a power of two: then the
     search has no branch that could be foreseen wrongly.
     """
-    found = 0
+    result = 0
     half = (len(bound) + 1) >> 1
     while half > 0:
-        found += half * int(bound[found + half - 1] <= x)
+        result += half * int(bound[result + half - 1] <= x)
         half >>= 1
-    return min(found, bounds)
+    return min(result, bounds)
 
 
 @kernel
@@ -70,7 +70,7 @@ def count_covering(words: Ints, asked: Ints, guard: int, counts: Ints) -> None:
         some = words[start : min(len(words), start + block)]
         for a in range(len(asked)):
             p = asked[a]
-            found = 0
+            result = 0
             for i in range(len(some)):
-                found += int(((some[i] | guard) - p) & guard == guard)
-            counts[a] += found
+                result += int(((some[i] | guard) - p) & guard == guard)
+            counts[a] += result

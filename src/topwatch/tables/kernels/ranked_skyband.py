@@ -24,7 +24,7 @@ class Ranked(NamedTuple):
     rank: np.ndarray  # (rows, columns), int32: place of the value among those of its column
     weight: Ints  # how many rows have these values
     word: Ints  # levels in lanes
-    place: Ints  # word with only what says which cell it is in
+    cell_code: Ints  # word with only what says which cell it is in
     cell: Ints  # number of that cell
     masks: Ints  # guards, one step of a cell in every lane
 
@@ -33,7 +33,7 @@ class Cells(NamedTuple):
     """Rows of the skyband by cell, in the order in which cells got their first row."""
 
     number: np.ndarray  # of a cell → its place here, or -1; int32
-    place: Ints
+    cell_code: Ints
     weight: Ints  # of all rows of a cell
     chunk: Ints  # the cell's newest chunk
     before: Ints  # of a chunk, the one before it
@@ -71,26 +71,26 @@ def _dominators(rows: Ranked, held: Cells, r: int, k: int) -> int:
     """Count the rows that dominate row r, up to k or a few more."""
     guard = rows.masks[0]
     step = rows.masks[1]
-    mine = rows.place[r] | guard
-    found = ZERO
+    mine = rows.cell_code[r] | guard
+    result = ZERO
     for c in range(held.used[0]):
-        if (mine - held.place[c]) & guard == guard:
-            if (mine - (held.place[c] + step)) & guard == guard:
-                found += held.weight[c]
+        if (mine - held.cell_code[c]) & guard == guard:
+            if (mine - (held.cell_code[c] + step)) & guard == guard:
+                result += held.weight[c]
             else:
-                found += _in_cell(rows, held, c, r, k - found)
-            if found >= k:
-                return found
-    return found
+                result += _in_cell(rows, held, c, r, k - result)
+            if result >= k:
+                return result
+    return result
 
 
 @inlined
 def _in_cell(rows: Ranked, held: Cells, c: int, r: int, enough: int) -> int:
     guard = rows.masks[0]
     mine = rows.word[r] | guard
-    found = ZERO
+    result = ZERO
     chunk = held.chunk[c]
-    while chunk >= 0 and found < enough:
+    while chunk >= 0 and result < enough:
         first = chunk * CHUNK
         for i in range(first, first + held.size[chunk]):
             if (mine - held.word[i]) & guard == guard:
@@ -98,9 +98,9 @@ def _in_cell(rows: Ranked, held: Cells, c: int, r: int, enough: int) -> int:
                 worse = False
                 for j in range(rows.rank.shape[1]):
                     worse |= rows.rank[other, j] > rows.rank[r, j]
-                found += ZERO if worse else rows.weight[other]
+                result += ZERO if worse else rows.weight[other]
         chunk = held.before[chunk]
-    return found
+    return result
 
 
 @inner
@@ -111,7 +111,7 @@ def _put(rows: Ranked, held: Cells, r: int) -> None:
         c = held.used[0]
         held.used[0] += 1
         held.number[rows.cell[r]] = c
-        held.place[c] = rows.place[r]
+        held.cell_code[c] = rows.cell_code[r]
         held.chunk[c] = -1
     chunk = held.chunk[c]
     if chunk < 0 or held.size[chunk] == CHUNK:

@@ -34,7 +34,7 @@ class Scale(NamedTuple):
     bounds: Ints
     half: Ints  # the first level of the worse half
     coarse: Ints  # a level shifted by this is the coordinate of a cell
-    place: Ints  # where that stands in the number of a cell
+    shift: Ints  # where that stands in the number of a cell
 
 
 class Placed(NamedTuple):
@@ -135,7 +135,7 @@ def place_rows(values: Floats, scale: Scale, width: int, words: Ints, sums: np.n
             word |= level << (j * width)
             total += level
             group |= long(level >= scale.half[j]) << j
-            cell |= (level >> scale.coarse[j]) << scale.place[j]
+            cell |= (level >> scale.coarse[j]) << scale.shift[j]
         words[0, i] = word
         words[1, i] = group & ((1 << HALVES) - 1)
         words[2, i] = cell
@@ -157,12 +157,12 @@ def keep_front(rows: Placed, groups: int) -> None:
         np.zeros(1, np.int64),
     )
     for r in range(n):
-        found = _look(rows, held, r)
-        if found == ALONE:
+        result = _look(rows, held, r)
+        if result == ALONE:
             rows.keep[r] = True
             _put(rows, held, r)
-        elif found >= 0:
-            rows.twin[r] = found
+        elif result >= 0:
+            rows.twin[r] = result
     for r in range(n):
         if rows.twin[r] >= 0:
             rows.keep[r] = rows.keep[rows.twin[r]]
@@ -183,9 +183,9 @@ def _look(rows: Placed, held: Groups, r: int) -> int:
             for i in range(len(words)):
                 hits += int((mine - words[i]) & rows.guard == rows.guard)
             if hits > 0:
-                found = _decide(rows, held, first, len(words), r)
-                if found != ALONE:
-                    return found
+                result = _decide(rows, held, first, len(words), r)
+                if result != ALONE:
+                    return result
             chunk = held.after[chunk]
         if group == halves:
             return ALONE

@@ -24,21 +24,21 @@ def choose_strong(sample: Floats, most: int, gain: float) -> Ints:
             beats[a, b] = less and not more
             gains[a] += int(less and not more)
     chosen = np.empty(most, np.int64)
-    found = ZERO
+    result = ZERO
     rest = n
-    while found < most and n > 0:
+    while result < most and n > 0:
         best = np.argmax(gains)
         if gains[best] <= gain * rest:
             break
-        chosen[found] = best
-        found += 1
+        chosen[result] = best
+        result += 1
         rest -= gains[best]
         for b in range(n):
             if beats[best, b]:
                 for a in range(n):
                     gains[a] -= int(beats[a, b])
                     beats[a, b] = False
-    return chosen[:found]
+    return chosen[:result]
 
 
 @kernel
@@ -48,7 +48,7 @@ def drop_beaten(values: Floats, strong: Floats, left: Ints) -> int:
     ``left`` has room for one more.
     """
     d, n = values.shape
-    found = ZERO
+    result = ZERO
     for i in range(n):
         beaten = False
         for s in range(len(strong)):
@@ -62,6 +62,6 @@ def drop_beaten(values: Floats, strong: Floats, left: Ints) -> int:
             if worse and differs:
                 beaten = True
                 break
-        left[found] = i
-        found += int(not beaten)
-    return found
+        left[result] = i
+        result += int(not beaten)
+    return result

@@ -29,11 +29,11 @@ class Scores(NamedTuple):
 
 
 @leaf
-def sweep(s: Scores, first: int, last: int, come: int, gone: Floats, found: Ints) -> int:
+def sweep(s: Scores, first: int, last: int, come: int, gone: Floats, result: Ints) -> int:
     """Compare the rows in slots ``first`` to ``last`` with one that has come (-1: none) and one that has gone (NaN).
 
     Adds to the rows' scores, and returns how many the row that has come dominates. Rows that reach the floor go to
-    ``found``, as far as there is room.
+    ``result``, as far as there is room.
     """
     d = len(s.value)
     dominated = ZERO
@@ -51,8 +51,8 @@ def sweep(s: Scores, first: int, last: int, come: int, gone: Floats, found: Ints
             scores = s.score[start:stop]
             for i in range(len(scores)):
                 if scores[i] >= floor:
-                    if s.now[FOUND] < len(found):
-                        found[s.now[FOUND]] = start + i
+                    if s.now[FOUND] < len(result):
+                        result[s.now[FOUND]] = start + i
                     s.now[FOUND] += 1
     return dominated
 
@@ -131,7 +131,7 @@ def _add(s: Scores, start: int, stop: int, floor: np.int32) -> tuple[np.int32, n
 
 
 @inner
-def sweep_all(s: Scores, rows: Rows, come: int, gone: Floats, found: Ints) -> None:
+def sweep_all(s: Scores, rows: Rows, come: int, gone: Floats, result: Ints) -> None:
     """Pass over all rows held, once, for an arrival and an expiry."""
     s.now[FOUND] = 0
     s.counters[PASSES] += 1
@@ -142,17 +142,17 @@ def sweep_all(s: Scores, rows: Rows, come: int, gone: Floats, found: Ints) -> No
         if s.now[END] < s.now[HEAD]:
             return
         if a < b:
-            mine = sweep(s, a, b, come, gone, found)
+            mine = sweep(s, a, b, come, gone, result)
         else:
-            mine = sweep(s, a, rows.mask + 1, come, gone, found) + sweep(s, ZERO, b, come, gone, found)
+            mine = sweep(s, a, rows.mask + 1, come, gone, result) + sweep(s, ZERO, b, come, gone, result)
     else:
-        mine = sweep(s, ZERO, rows.mask + 1, come, gone, found)
+        mine = sweep(s, ZERO, rows.mask + 1, come, gone, result)
     s.counters[COMPARED] += s.now[LIVE]
     if come >= 0:
         s.score[come] = mine
         if mine >= s.now[FLOOR]:
-            if s.now[FOUND] < len(found):
-                found[s.now[FOUND]] = come
+            if s.now[FOUND] < len(result):
+                result[s.now[FOUND]] = come
             s.now[FOUND] += 1
 
 
@@ -166,9 +166,9 @@ def select(s: Scores, k: int) -> Ints:
         s.now[FLOOR] = np.partition(ranked, len(ranked) - wanted)[len(ranked) - wanted]
     else:
         s.now[FLOOR] = 0
-    found = np.flatnonzero(s.score >= s.now[FLOOR]) if len(ranked) > 0 else np.empty(0, np.int64)
-    s.now[FOUND] = len(found)
-    return found
+    result = np.flatnonzero(s.score >= s.now[FLOOR]) if len(ranked) > 0 else np.empty(0, np.int64)
+    s.now[FOUND] = len(result)
+    return result
 
 
 @inner
@@ -200,26 +200,26 @@ def tell(s: Scores, rows: Rows, best: Ints, query: int, at: int, log: Log) -> Lo
 
 
 @inner
-def judge(s: Scores, rows: Rows, found: Ints, k: int, query: int, at: int, log: Log) -> tuple[Ints, Log]:
+def evaluate(s: Scores, rows: Rows, result: Ints, k: int, query: int, at: int, log: Log) -> tuple[Ints, Log]:
     """Report the changes since the last judgement; returns the room for rows found, which may have grown."""
-    if s.now[FOUND] < min(k, s.now[LIVE]) or s.now[FOUND] > len(found) or s.now[FOUND] > 4 * k + 256:
+    if s.now[FOUND] < min(k, s.now[LIVE]) or s.now[FOUND] > len(result) or s.now[FOUND] > 4 * k + 256:
         chosen = select(s, k)
-        if len(chosen) > len(found):
-            found = np.empty(2 * len(chosen), np.int64)
-        found[: len(chosen)] = chosen
-    some = found[: s.now[FOUND]]
+        if len(chosen) > len(result):
+            result = np.empty(2 * len(chosen), np.int64)
+        result[: len(chosen)] = chosen
+    some = result[: s.now[FOUND]]
     m = len(some)
     newest = some[np.argsort(-rows.seq[some])]
     keys = np.empty(m, np.int64)
     for i in range(m):
         keys[i] = -s.score[newest[i]] * m + i
     keys.sort()
-    return found, tell(s, rows, newest[keys[: min(k, m)] % m] if m > 0 else newest, query, at, log)
+    return result, tell(s, rows, newest[keys[: min(k, m)] % m] if m > 0 else newest, query, at, log)
 
 
 @kernel
 def drive_bfa(
-    s: Scores, rows: Rows, fresh: Floats, step: Step, found: Ints, k: int, query: int, log: Log
+    s: Scores, rows: Rows, fresh: Floats, step: Step, result: Ints, k: int, query: int, log: Log
 ) -> tuple[Ints, Log]:
     """Take a step; ``fresh`` are the values of the rows that arrive."""
     d = len(s.value)
@@ -249,7 +249,7 @@ def drive_bfa(
                 slot = e & rows.mask if rows.fifo else step.expired[e]
                 if slot == come:  # it comes and goes before anyone has seen it: first the one, then the other
                     _admit(s, fresh, i - 1, come)
-                    sweep_all(s, rows, come, none, found)
+                    sweep_all(s, rows, come, none, result)
                     come = ZERO - 1
                 e += 1
                 for c in range(d):
@@ -265,13 +265,13 @@ def drive_bfa(
             if come >= 0 and s.value[0, come] != s.value[0, come]:
                 s.score[come] = OUT
                 come = ZERO - 1
-            sweep_all(s, rows, come, went, found)
+            sweep_all(s, rows, come, went, result)
             swept = True
         if not last:
             if not swept:
                 s.now[FOUND] = -1
-            found, log = judge(s, rows, found, k, query, step.at[j], log)
-    return found, log
+            result, log = evaluate(s, rows, result, k, query, step.at[j], log)
+    return result, log
 
 
 @leaf

@@ -9,11 +9,11 @@ from topwatch.algorithms.dominating.kernels.codes import COORDINATES, GUARD, STE
 from topwatch.algorithms.dominating.kernels.event_queue import NO_EVENT, dequeue, enqueue
 from topwatch.algorithms.dominating.kernels.event_state import (
     ARRIVALS,
-    BAR,
     CLOCK,
     DRAWN,
     ESTIMATES,
     FAR,
+    THRESHOLD,
     Course,
     exact_score,
     is_among,
@@ -29,13 +29,13 @@ def below_samples(g: Course, s: Contenders, code: int) -> tuple[int, bool]:
     Scores of samples are exact, and so is this bound. A cell behind a sampled one needs no sample (section 7.1).
     """
     guard = g.lanes.masks[GUARD]
-    place = code & g.lanes.masks[COORDINATES]
+    index = code & g.lanes.masks[COORDINATES]
     least = ZERO + FAR
     behind_one = False
     for i in range(s.size[ROWS]):
         if covers(code, s.sure[i], guard):
             least = min(least, s.score[i])
-            behind_one |= covers(place, (s.code[i] & g.lanes.masks[COORDINATES]) + g.lanes.masks[STEP], guard)
+            behind_one |= covers(index, (s.code[i] & g.lanes.masks[COORDINATES]) + g.lanes.masks[STEP], guard)
     return least, behind_one
 
 
@@ -77,7 +77,7 @@ def estimate(g: Course, b: Blocks, s: Contenders, code: int) -> tuple[float, Con
 def believe(g: Course, b: Blocks, s: Contenders, code: int) -> tuple[int, Contenders]:
     """Return what AHBA takes for a bound of a row: a sampled row's score, or the mean of its cell's (section 7.1)."""
     bound, behind_one = below_samples(g, s, code)
-    if bound < g.now[BAR] or behind_one:
+    if bound < g.now[THRESHOLD] or behind_one:
         return bound, s
     mean, s = estimate(g, b, s, code)
     g.now[ESTIMATES] += 1

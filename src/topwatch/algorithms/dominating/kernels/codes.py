@@ -34,7 +34,7 @@ class Lanes(NamedTuple):
     shift: Ints  # where the lane begins
     coarse: Ints  # a level shifted by this is the coordinate of a cell
     bits: Ints  # of that coordinate
-    place: Ints  # where these bits stand in the number of a cell
+    cell_shift: Ints  # where these bits stand in the number of a cell
     masks: Ints  # guards, cell coordinates, one step of a cell in every lane; a level in the first
 
 
@@ -53,7 +53,7 @@ def cell_of(lanes: Lanes, code: int) -> int:
     cell = 0
     for j in range(len(lanes.shift)):
         at = (code >> (lanes.shift[j] + lanes.coarse[j])) & ((1 << lanes.bits[j]) - 1)
-        cell |= at << lanes.place[j]
+        cell |= at << lanes.cell_shift[j]
     return cell
 
 
@@ -132,10 +132,10 @@ def strictly_within(code: int, of: np.ndarray, lanes: Lanes) -> int:
     """Count the codes whose cells lie behind the cell of ``code`` in every column."""
     guard = lanes.masks[GUARD]
     least = (code & lanes.masks[COORDINATES]) + lanes.masks[STEP]
-    found = 0
+    result = 0
     for i in range(len(of)):
-        found += int(covers(of[i] & lanes.masks[COORDINATES], least, guard))
-    return found
+        result += int(covers(of[i] & lanes.masks[COORDINATES], least, guard))
+    return result
 
 
 @leaf
@@ -143,7 +143,7 @@ def within(code: int, of: np.ndarray, lanes: Lanes) -> int:
     """Count the codes whose cells are not before the cell of ``code`` in any column."""
     guard = lanes.masks[GUARD]
     least = code & lanes.masks[COORDINATES]
-    found = 0
+    result = 0
     for i in range(len(of)):
-        found += int(covers(of[i], least, guard))
-    return found
+        result += int(covers(of[i], least, guard))
+    return result

@@ -42,8 +42,8 @@ def suffix_sums(lanes: Lanes, sums: np.ndarray) -> None:
         for at in range(first + line - 1, first - 1, -1):
             more = np.int32(more + sums[at])
             sums[at] = more
-    for j in range(1, len(lanes.place)):
-        stride = 1 << lanes.place[j]
+    for j in range(1, len(lanes.cell_shift)):
+        stride = 1 << lanes.cell_shift[j]
         span = stride << lanes.bits[j]
         for first in range(0, total, span):
             for at in range(first + span - 2 * stride, first - 1, -stride):
@@ -63,8 +63,8 @@ def prefix_sums(lanes: Lanes, sums: np.ndarray) -> None:
         for at in range(first, first + line):
             more = np.int32(more + sums[at])
             sums[at] = more
-    for j in range(1, len(lanes.place)):
-        stride = 1 << lanes.place[j]
+    for j in range(1, len(lanes.cell_shift)):
+        stride = 1 << lanes.cell_shift[j]
         span = stride << lanes.bits[j]
         for first in range(0, total, span):
             for at in range(first + stride, first + span, stride):
@@ -84,18 +84,18 @@ def coordinate(lanes: Lanes, j: int, code: int) -> int:
 def behind(lanes: Lanes, code: int) -> int:
     """Return the first of the cells that lie behind a code's cell in every column, or -1 where there are none."""
     cell = 0
-    for j in range(len(lanes.place)):
+    for j in range(len(lanes.cell_shift)):
         at = coordinate(lanes, j, code) + 1
         if at >> lanes.bits[j]:
             return -1
-        cell |= at << lanes.place[j]
+        cell |= at << lanes.cell_shift[j]
     return cell
 
 
 @leaf
 def count_behind(lanes: Lanes, b: Blocks, code: int, walk: Walk) -> int:
     """Count the rows of the cells behind a code's cell in every column, cell by cell."""
-    last = len(lanes.place) - 1
+    last = len(lanes.cell_shift) - 1
     for j in range(last + 1):
         walk.least[j] = coordinate(lanes, j, code) + 1
         walk.most[j] = (1 << lanes.bits[j]) - 1
@@ -118,7 +118,7 @@ def count_behind(lanes: Lanes, b: Blocks, code: int, walk: Walk) -> int:
 def _cell_at(lanes: Lanes, walk: Walk) -> int:
     cell = 0
     for j in range(len(walk.at)):
-        cell |= walk.at[j] << lanes.place[j]
+        cell |= walk.at[j] << lanes.cell_shift[j]
     return cell
 
 
@@ -163,9 +163,9 @@ def count_beside(
     ``enough`` the count stops unfinished, and only the bound means something. Rows that their codes leave open are not
     looked up where the bound is below ``close`` with all of them; then, too, only the bound means something.
     """
-    d = len(lanes.place)
+    d = len(lanes.cell_shift)
     sure = surely(lanes, code)
-    found = ZERO
+    result = ZERO
     left_open = ZERO
     walk.undecided.size[0] = 0
     walk.counters[COUNTED] += 1
@@ -180,16 +180,16 @@ def count_beside(
             _look_ahead(b, following)
             certain, maybe, held = _count_line(lanes, rows, b, first, last, code, sure, slot, walk.undecided)
             walk.counters[COMPARED] += held
-            found += certain
+            result += certain
             left_open += maybe - certain
             most -= held - maybe
             if most < enough:
-                return found, most
+                return result, most
     if left_open > 0 and most >= close:
         certain = decide(lanes, rows, b, walk.undecided, code, sure, slot)
-        found += certain
+        result += certain
         most -= left_open - certain
-    return found, most
+    return result, most
 
 
 @inlined
@@ -208,7 +208,7 @@ def _begin_slab(lanes: Lanes, code: int, slab: int, walk: Walk) -> bool:
     in the columns before it in the order, and not smaller ones in those after it.
     """
     some = True
-    for i in range(len(lanes.place)):
+    for i in range(len(lanes.cell_shift)):
         j = walk.order[i]
         here = coordinate(lanes, j, code)
         walk.least[j] = here + 1 if i < slab else here
@@ -297,25 +297,25 @@ def _count_piece(lanes: Lanes, codes: Ints, code: int, sure: int) -> tuple[int, 
 @inlined
 def _count_among(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int, sure: int, slot: int) -> int:
     """Count the rows that a row dominates, of some that are given by their codes and slots."""
-    found = ZERO
+    result = ZERO
     for first in range(0, len(codes), PIECE):
         part = codes[first : min(len(codes), first + PIECE)]
         certain, maybe = _count_piece(lanes, part, code, sure)
         if maybe != certain:
             certain += _decide(lanes, rows, part, slots[first : first + len(part)], code, sure, slot)
-        found += certain
-    return found
+        result += certain
+    return result
 
 
 @leaf
 def _decide(lanes: Lanes, rows: Rows, codes: Ints, slots: np.ndarray, code: int, sure: int, slot: int) -> int:
     """Count the rows that a row dominates by their values, of those that their codes leave open."""
     guard = lanes.masks[GUARD]
-    found = ZERO
+    result = ZERO
     for i in range(len(codes)):
         if covers(codes[i], code, guard) and not covers(codes[i], sure, guard) and codes[i] != NOT_RANKED:
-            found += int(beats(lanes, rows, slot, code, long(slots[i]), codes[i]))
-    return found
+            result += int(beats(lanes, rows, slot, code, long(slots[i]), codes[i]))
+    return result
 
 
 @kernel
@@ -325,7 +325,7 @@ def count_all(lanes: Lanes, rows: Rows, b: Blocks, walk: Walk, scores: np.ndarra
     Cell by cell: the rows of a cell look at the same cells. The codes of a line of these are put side by side first, so
     that each row is compared with many at once.
     """
-    d = len(lanes.place)
+    d = len(lanes.cell_shift)
     sums = b.count.copy()
     suffix_sums(lanes, sums)
     near = np.empty(4096, np.int64)

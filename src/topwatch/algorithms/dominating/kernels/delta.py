@@ -6,13 +6,13 @@ from topwatch.algorithms.dominating.kernels.blocks import Blocks
 from topwatch.algorithms.dominating.kernels.counting import COMPARED
 from topwatch.algorithms.dominating.kernels.event_state import (
     ARRIVALS,
-    BAR,
     EVENTS,
     LOOKED,
     MADE,
     NEAR,
     SPENT,
     TENDED,
+    THRESHOLD,
     Course,
 )
 from topwatch.algorithms.dominating.kernels.exact_scores import ROWS, Contenders, drop
@@ -41,7 +41,7 @@ def adjust(g: Course, c: Contenders) -> None:
         near += max(1, near >> 3)
     else:
         near -= near >> 6
-    g.now[NEAR] = max(2, min(near, 3 * g.now[BAR] >> 3))
+    g.now[NEAR] = max(2, min(near, 3 * g.now[THRESHOLD] >> 3))
     g.now[SPENT] += counted
     g.now[LOOKED] = g.now[EVENTS]
     g.now[TENDED] = g.now[ARRIVALS]

@@ -20,7 +20,6 @@ from topwatch.algorithms.dominating.kernels.delta import adjust, dismiss
 from topwatch.algorithms.dominating.kernels.event_queue import collect, dequeue, enqueue
 from topwatch.algorithms.dominating.kernels.event_state import (
     ARRIVALS,
-    BAR,
     CLOCK,
     END,
     EVENTS,
@@ -30,6 +29,7 @@ from topwatch.algorithms.dominating.kernels.event_state import (
     RECENT,
     SUMMED,
     TENDED,
+    THRESHOLD,
     Course,
     by_cell,
     exact_score,
@@ -161,7 +161,7 @@ def put_off(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
     is due within Δt, how many rows are in cells not before its own is asked first: a count would begin with that.
     """
     g.now[EVENTS] += 1
-    if g.now[BAR] < 0 or (g.rules.samples > 0 and is_among(g, s, slot)):
+    if g.now[THRESHOLD] < 0 or (g.rules.samples > 0 and is_among(g, s, slot)):
         return False, bound
     code = g.codes[slot]
     if g.rules.suffix:
@@ -169,17 +169,17 @@ def put_off(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
     if excluded(g, code, bound):
         make_event(g, code, slot, bound, ZERO)
         return True, bound
-    told, needed = outlook(g, b, c, code, slot)
-    bound = min(bound, told)
+    reported, needed = outlook(g, b, c, code, slot)
+    bound = min(bound, reported)
     wait = interval(g, needed, bound)
     if g.rules.most > 0 and wait < worth(g, needed, 0):
         bound = min(bound, by_cell(g, code))
         wait = interval(g, needed, bound)
     if wait < worth(g, needed, 6):
-        limit = g.now[BAR] - (min(g.now[NEAR], g.now[BAR]) >> 1 if g.rules.most > 0 else 0)
+        limit = g.now[THRESHOLD] - (min(g.now[NEAR], g.now[THRESHOLD]) >> 1 if g.rules.most > 0 else 0)
         bound = min(bound, by_reference(g, b, code, slot, limit))
         wait = interval(g, needed, bound)
-        if wait < worth(g, needed, 3) or bound >= g.now[BAR]:
+        if wait < worth(g, needed, 3) or bound >= g.now[THRESHOLD]:
             return False, bound
     make_event(g, code, slot, bound, wait)
     return True, bound
@@ -190,13 +190,13 @@ def examine(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
     """Look at a row that could not be put off by this bound: believe a sample of its cell, or count its score."""
     code = g.codes[slot]
     rules = g.rules
-    short = g.now[BAR] < 0
+    short = g.now[THRESHOLD] < 0
     known = is_among(g, s, slot)
     if rules.samples > 0 and not short and not known:
         believed, s = believe(g, b, s, code)
         believed = min(believed, bound)
         known = is_among(g, s, slot)
-        if not known and believed < g.now[BAR] and schedule(g, b, c, slot, believed, 1):
+        if not known and believed < g.now[THRESHOLD] and schedule(g, b, c, slot, believed, 1):
             return c, s
     near = ZERO
     if rules.most > 0 and c.size[ROWS] < rules.k + rules.most:
@@ -205,7 +205,7 @@ def examine(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int, bound
         score, exact = s.score[seat_of(s, g.rows.seq[slot])], True
     else:
         score, exact = measure(g, b, code, slot)
-    if short or score >= g.now[BAR]:
+    if short or score >= g.now[THRESHOLD]:
         return admit(g, c, slot, score), s
     late = schedule(g, b, c, slot, score, near if exact else 0)
     return (c if late else admit(g, c, slot, score)), s
@@ -228,7 +228,7 @@ def tend(g: Course, b: Blocks, c: Contenders) -> None:
     if g.rules.most > 0 and g.now[ARRIVALS] - g.now[TENDED] < len(g.recent):
         return
     take_stock(g, c)
-    if g.now[BAR] < 0:
+    if g.now[THRESHOLD] < 0:
         return
     if g.rules.most > 0:
         adjust(g, c)
@@ -238,7 +238,7 @@ def tend(g: Course, b: Blocks, c: Contenders) -> None:
 
 
 @inner
-def judge(
+def evaluate(
     g: Course, b: Blocks, c: Contenders, s: Contenders, due: Ints, query: int, at: int, log: Log
 ) -> tuple[Contenders, Contenders, Ints, Log]:
     """Look at all rows that are due, then report."""
@@ -252,7 +252,7 @@ def judge(
     bounds = np.empty(n, np.int64)
     for i in range(n):
         bounds[i] = bound_of(g, due[i]) if g.queue.score[due[i]] != NO_BOUND else NO_BOUND
-    if g.now[BAR] < 0 and n > 0:
+    if g.now[THRESHOLD] < 0 and n > 0:
         # Members are missing: the rows with the highest bounds first, so that the k-th score is soon a high one.
         keys = np.empty(n, np.int64)
         slots = np.empty(n, np.int64)
@@ -280,7 +280,7 @@ def judge(
 
 
 @inner
-def settle(g: Course, b: Blocks, c: Contenders, seeds: Ints, told: Ints, slots: Ints) -> Contenders:
+def settle(g: Course, b: Blocks, c: Contenders, seeds: Ints, reported: Ints, slots: Ints) -> Contenders:
     """Begin with rows in their cells: score the seeds, and let all others be due with what their cells tell.
 
     The first seeds are the last judgement's answer, with the scores that were told.
@@ -294,9 +294,9 @@ def settle(g: Course, b: Blocks, c: Contenders, seeds: Ints, told: Ints, slots: 
         c = with_seats(c, 1)
         code = g.codes[seeds[i]]
         seat = join(g.lanes, c, code, seeds[i], g.rows.seq[seeds[i]], exact_score(g, b, code, seeds[i]))
-        if i < len(told):
+        if i < len(reported):
             c.shown[seat] = 1
-            c.told[seat] = told[i]
+            c.reported[seat] = reported[i]
     elect(c, g.rules.k)
     for i in range(len(slots)):
         if g.codes[slots[i]] != NOT_RANKED and not is_among(g, c, slots[i]):
@@ -313,7 +313,7 @@ def drive_events(
     c: Contenders,
     s: Contenders,
     seeds: Ints,
-    told: Ints,
+    reported: Ints,
     slots: Ints,
     step: Step,
     query: int,
@@ -321,7 +321,7 @@ def drive_events(
 ) -> tuple[Blocks, Contenders, Contenders, Log]:
     """Begin, if rows are given to begin with, and take a step: returns what may have moved to larger arrays."""
     if len(slots) > 0:
-        c = settle(g, b, c, seeds, told, slots)
+        c = settle(g, b, c, seeds, reported, slots)
     due = np.empty(1024, np.int64)
     epoch = max(64, long(np.sqrt(np.float64(b.count.sum()))))
     sums = g.rules.suffix or g.rules.most > 0
@@ -348,6 +348,6 @@ def drive_events(
             g.now[CLOCK] += 1
             expire(g, b, c, s, ordinal & g.rows.mask)
         g.now[HEAD] = step.heads[j + 1]
-        c, s, due, log = judge(g, b, c, s, due, query, step.at[j], log)
+        c, s, due, log = evaluate(g, b, c, s, due, query, step.at[j], log)
         note_scores(c)
     return b, c, s, log

@@ -62,18 +62,18 @@ def dequeue(q: Queue, slot: int) -> None:
 @leaf
 def collect(q: Queue, first: int, last: int, out: Ints) -> int:
     """Take out all rows that are due from moment ``first`` to ``last``; return how many, -1 where they do not fit."""
-    found = 0
+    result = 0
     for moment in range(max(first, last - len(q.bucket) + 1), last + 1):
         slot = q.bucket[moment & (len(q.bucket) - 1)]
         while slot != NOBODY:
             after = q.after[slot]
             if q.due[slot] <= last:
-                if found == len(out):
-                    for i in range(found):
+                if result == len(out):
+                    for i in range(result):
                         enqueue(q, out[i], last)
                     return -1
                 dequeue(q, slot)
-                out[found] = slot
-                found += 1
+                out[result] = slot
+                result += 1
             slot = after
-    return found
+    return result

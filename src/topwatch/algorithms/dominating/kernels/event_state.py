@@ -34,8 +34,8 @@ FAR = 2**60
 # many recent arrivals there are; the moment when the board was made, -1 for none; arrivals, comparisons and events when
 # the interval of candidates was last adjusted.
 (
-    CLOCK, ARRIVALS, HEAD, END, BAR, FIRST_GONE, NEAR, SUMMED, EVENTS, OBSOLETES, EVICTED, EXCLUDED, LAST, DRAWN, TOP,
-    ESTIMATES, RECENT, MADE, TENDED, SPENT, LOOKED,
+    CLOCK, ARRIVALS, HEAD, END, THRESHOLD, FIRST_GONE, NEAR, SUMMED, EVENTS, OBSOLETES, EVICTED, EXCLUDED, LAST, DRAWN,
+    TOP, ESTIMATES, RECENT, MADE, TENDED, SPENT, LOOKED,
 ) = range(21)  # fmt: skip
 NUMBERS = 21
 
@@ -91,7 +91,7 @@ def life(g: Course, seq: int) -> int:
 def take_stock(g: Course, c: Contenders) -> None:
     """Note the k-th score, -1 where there are fewer rows, and for EVA when the first member expires."""
     _, worst, _ = standing(c, ZERO)
-    g.now[BAR] = worst if c.size[MEMBERS] == g.rules.k else -1
+    g.now[THRESHOLD] = worst if c.size[MEMBERS] == g.rules.k else -1
     if not g.rules.later:
         first = ZERO + FAR
         i = ZERO
@@ -106,8 +106,8 @@ def take_stock(g: Course, c: Contenders) -> None:
 def exact_score(g: Course, b: Blocks, code: int, slot: int) -> int:
     """Count the rows that a row dominates."""
     put_slabs_in_order(g.lanes, code, g.walk)
-    found, _ = count_beside(g.lanes, g.rows, b, code, slot, ZERO + FAR, -ZERO - FAR, -ZERO - FAR, g.walk)
-    return found + count_behind(g.lanes, b, code, g.walk)
+    result, _ = count_beside(g.lanes, g.rows, b, code, slot, ZERO + FAR, -ZERO - FAR, -ZERO - FAR, g.walk)
+    return result + count_behind(g.lanes, b, code, g.walk)
 
 
 @leaf
@@ -116,17 +116,17 @@ def measure(g: Course, b: Blocks, code: int, slot: int) -> tuple[int, bool]:
 
     ADA counts down from the rows in cells not before the row's own, and stops when the row is known to be out for long.
     """
-    if g.rules.most == 0 or g.now[BAR] < 0:
+    if g.rules.most == 0 or g.now[THRESHOLD] < 0:
         return exact_score(g, b, code, slot), True
-    limit = g.now[BAR] - max(g.now[NEAR], g.now[BAR] >> 2)
+    limit = g.now[THRESHOLD] - max(g.now[NEAR], g.now[THRESHOLD] >> 2)
     most = by_cell(g, code)
     if most < limit:
         return most, False
     put_slabs_in_order(g.lanes, code, g.walk)
-    found, most = count_beside(g.lanes, g.rows, b, code, slot, most, limit, limit, g.walk)
+    result, most = count_beside(g.lanes, g.rows, b, code, slot, most, limit, limit, g.walk)
     if most < limit:
         return most, False
-    return found + count_behind(g.lanes, b, code, g.walk), True
+    return result + count_behind(g.lanes, b, code, g.walk), True
 
 
 @leaf
@@ -138,8 +138,8 @@ def pass_by(g: Course, b: Blocks) -> None:
     """
     prefix_sums(g.lanes, g.coming)
     step = ZERO
-    for j in range(len(g.lanes.place)):
-        step += 1 << g.lanes.place[j]
+    for j in range(len(g.lanes.cell_shift)):
+        step += 1 << g.lanes.cell_shift[j]
     line = 1 << g.lanes.bits[0]
     for first in range(0, len(g.passed), line):
         if is_behind(g.lanes, first + 1):
@@ -163,8 +163,8 @@ def pass_by(g: Course, b: Blocks) -> None:
 def is_behind(lanes: Lanes, cell: int) -> bool:
     """Tell whether there are cells before a cell in every column."""
     some = True
-    for j in range(len(lanes.place)):
-        some &= (cell >> lanes.place[j]) & ((1 << lanes.bits[j]) - 1) > 0
+    for j in range(len(lanes.cell_shift)):
+        some &= (cell >> lanes.cell_shift[j]) & ((1 << lanes.bits[j]) - 1) > 0
     return some
 
 

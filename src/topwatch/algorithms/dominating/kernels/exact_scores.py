@@ -27,7 +27,7 @@ class Contenders(NamedTuple):
     slot: Ints
     seq: Ints
     score: Ints
-    told: Ints  # the score at the last judgement
+    reported: Ints  # the score at the last judgement
     member: Ints  # 1 for the k best, as far as they have been elected
     shown: Ints  # 1 for the rows of the last judgement's answer
     gone: Ints  # (rows, 3): slot, tick and last score of shown rows that have expired since then
@@ -55,7 +55,7 @@ def with_seats(c: Contenders, more: int) -> Contenders:
         new[2, i] = c.slot[i]
         new[3, i] = c.seq[i]
         new[4, i] = c.score[i]
-        new[5, i] = c.told[i]
+        new[5, i] = c.reported[i]
         new[6, i] = c.member[i]
         new[7, i] = c.shown[i]
     for i in range(c.size[GONE]):
@@ -89,7 +89,7 @@ def join(lanes: Lanes, c: Contenders, code: int, slot: int, seq: int, score: int
     c.slot[at] = slot
     c.seq[at] = seq
     c.score[at] = score
-    c.told[at] = score
+    c.reported[at] = score
     c.member[at] = 0
     c.shown[at] = 0
     c.size[ROWS] = n + 1
@@ -112,7 +112,7 @@ def lose(c: Contenders, at: int) -> None:
         n = c.size[GONE]
         c.gone[n, 0] = c.slot[at]
         c.gone[n, 1] = c.seq[at]
-        c.gone[n, 2] = c.told[at]
+        c.gone[n, 2] = c.reported[at]
         c.size[GONE] = n + 1
     drop(c, at)
 
@@ -124,7 +124,7 @@ def _shift(c: Contenders, to: int, start: int, count: int) -> None:
     move(c.slot, to, start, count)
     move(c.seq, to, start, count)
     move(c.score, to, start, count)
-    move(c.told, to, start, count)
+    move(c.reported, to, start, count)
     move(c.member, to, start, count)
     move(c.shown, to, start, count)
 
@@ -196,9 +196,9 @@ def note_scores(c: Contenders) -> None:
     """Remember the scores of a judgement."""
     n = c.size[ROWS]
     scores = c.score[:n]
-    told = c.told[:n]
+    reported = c.reported[:n]
     for i in range(len(scores)):
-        told[i] = scores[i]
+        reported[i] = scores[i]
 
 
 @inner
@@ -235,7 +235,7 @@ def report(rows: Rows, c: Contenders, at: int, query: int, log: Log) -> Log:
     log = with_room(log, changed)
     for i in range(n):
         if c.shown[i] > c.member[i]:
-            write(log, at, query, LEAVE, c.slot[i], c.told[i])
+            write(log, at, query, LEAVE, c.slot[i], c.reported[i])
     for i in range(c.size[GONE]):
         slot = c.gone[i, 0]
         if rows.fifo or not _has(rows, c, rows.entity[slot]):

@@ -101,10 +101,10 @@ def below_a_pivot(g: Ground, code: int) -> int:
     n = f.now[PIVOTS]
     for first in range(0, n, 64):
         part = f.pivot[first : min(n, first + 64)]
-        found = ZERO
+        result = ZERO
         for i in range(len(part)):
-            found += int((guarded - part[i]) & guard == guard)
-        if found > 0:
+            result += int((guarded - part[i]) & guard == guard)
+        if result > 0:
             for i in range(len(part)):
                 if covers(code, part[i], guard):
                     return f.pivot_bound[first + i]
@@ -160,7 +160,7 @@ def choose_pivots(g: Ground, b: Blocks) -> None:
     room = len(f.pivot) - 2 * f.low.shape[1]
     f.now[PIVOT_LEVEL] = min(f.now[PIVOT_LEVEL], limit - 1)
     f.now[PIVOTS] = 0
-    found = ZERO
+    result = ZERO
     for first in range(0, len(f.sums), 1 << g.lanes.bits[0]):
         for cell in range(first, end_of_line(g, first)):
             start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
@@ -168,8 +168,8 @@ def choose_pivots(g: Ground, b: Blocks) -> None:
             for at in range(start, start + b.cell[cell, SIZE]):
                 bound = b.bound[at]
                 if bound != CONTENDS and bound != NO_BOUND and f.now[PIVOT_LEVEL] <= bound + drift < limit:
-                    found += 1
-                    if found <= room:
+                    result += 1
+                    if result <= room:
                         note_pivot(g, b.code[at], bound + drift)
     n = f.now[PIVOTS]
     keys = np.empty(n, np.int64)
@@ -182,9 +182,9 @@ def choose_pivots(g: Ground, b: Blocks) -> None:
         f.pivot[i] = codes[keys[i] % room]
         f.pivot_bound[i] = keys[i] // room
     gap = limit - f.now[PIVOT_LEVEL]
-    if found > room:
+    if result > room:
         f.now[PIVOT_LEVEL] = limit - max(1, gap - gap // 4)
-    elif found < room // 2:
+    elif result < room // 2:
         f.now[PIVOT_LEVEL] -= gap // 2 + 1
     for i in range(min(f.now[LOW], f.low.shape[1])):
         bound = f.low[1, i] + f.drift[cell_of(g.lanes, f.low[0, i])]
@@ -221,8 +221,8 @@ def begin_epoch(g: Ground, b: Blocks) -> None:
     f = g.floor
     suffix_sums(g.lanes, f.arrived)
     step = ZERO
-    for j in range(len(g.lanes.place)):
-        step += 1 << g.lanes.place[j]
+    for j in range(len(g.lanes.cell_shift)):
+        step += 1 << g.lanes.cell_shift[j]
     # Rows that went from cells not before a cell: what was there, and came, and is not there now.
     for cell in range(len(f.sums)):
         f.before[cell] = f.drift[cell]
@@ -233,9 +233,9 @@ def begin_epoch(g: Ground, b: Blocks) -> None:
     line = 1 << g.lanes.bits[0]
     for first in range(0, len(f.sums), line):
         some = True
-        for j in range(1, len(g.lanes.place)):
+        for j in range(1, len(g.lanes.cell_shift)):
             last = (1 << g.lanes.bits[j]) - 1
-            some &= (first >> g.lanes.place[j]) & last != last
+            some &= (first >> g.lanes.cell_shift[j]) & last != last
         if some:
             drift = f.drift[first : first + line - 1]
             were = f.arrived[first + step : first + step + len(drift)]
@@ -276,10 +276,10 @@ def refine(g: Ground, b: Blocks, came: int, went: int) -> None:
 def _at_least(lanes: Lanes, codes: Ints, least: int, but: int) -> int:
     """Count the codes that are at least another in every column, but for those equal to ``but``."""
     guard = lanes.masks[GUARD]
-    found = ZERO
+    result = ZERO
     for i in range(len(codes)):
-        found += int(((codes[i] | guard) - least) & guard == guard) & int(codes[i] != but)
-    return found
+        result += int(((codes[i] | guard) - least) & guard == guard) & int(codes[i] != but)
+    return result
 
 
 @leaf

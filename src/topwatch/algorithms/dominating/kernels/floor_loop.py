@@ -154,7 +154,7 @@ def trim(g: Ground, b: Blocks, c: Contenders) -> None:
                 c.slot[kept] = c.slot[i]
                 c.seq[kept] = c.seq[i]
                 c.score[kept] = c.score[i]
-                c.told[kept] = c.told[i]
+                c.reported[kept] = c.reported[i]
                 c.member[kept] = c.member[i]
                 c.shown[kept] = c.shown[i]
             kept += 1
@@ -224,7 +224,7 @@ def refill(g: Ground, b: Blocks, c: Contenders) -> Contenders:
 
 
 @inner
-def settle_in(g: Ground, b: Blocks, c: Contenders, seeds: Ints, told: Ints) -> Contenders:
+def settle_in(g: Ground, b: Blocks, c: Contenders, seeds: Ints, reported: Ints) -> Contenders:
     """Begin with rows in their cells and no bounds: score the seeds, set the floor below the best, look at the rest.
 
     The first seeds are the last judgement's answer, with the scores that were told.
@@ -241,10 +241,10 @@ def settle_in(g: Ground, b: Blocks, c: Contenders, seeds: Ints, told: Ints) -> C
             c = with_seats(c, 1)
             seat = join(g.lanes, c, code, seeds[i], g.rows.seq[seeds[i]], score)
             b.bound[at] = CONTENDS
-            if i < len(told):
+            if i < len(reported):
                 c.member[seat] = 1
                 c.shown[seat] = 1
-                c.told[seat] = told[i]
+                c.reported[seat] = reported[i]
                 c.size[MEMBERS] += 1
     if c.size[ROWS] >= f.k + f.slack and f.now[LIVE] > f.k + 2 * f.slack:
         f.now[LEVEL] = ranked_score(c, f.k + f.slack)
@@ -304,11 +304,11 @@ def go_on(g: Ground, b: Blocks, c: Contenders, step: Step, way: Ints) -> int:
 
 @kernel
 def drive_floor(
-    g: Ground, b: Blocks, c: Contenders, seeds: Ints, told: Ints, begin: int, step: Step, query: int, log: Log
+    g: Ground, b: Blocks, c: Contenders, seeds: Ints, reported: Ints, begin: int, step: Step, query: int, log: Log
 ) -> tuple[Blocks, Contenders, Log]:
     """Begin, if that is asked for, and take a step: returns what may have moved to larger arrays."""
     if begin == ANEW:
-        c = settle_in(g, b, c, seeds, told)
+        c = settle_in(g, b, c, seeds, reported)
     elif begin == AGAIN:
         c = settle_again(g, b, c)
     f = g.floor

@@ -7,7 +7,6 @@ from topwatch.algorithms.dominating.kernels.codes import COORDINATES, GUARD, STE
 from topwatch.algorithms.dominating.kernels.event_queue import NO_EVENT, OBSOLETE, enqueue
 from topwatch.algorithms.dominating.kernels.event_state import (
     ARRIVALS,
-    BAR,
     CLOCK,
     EVICTED,
     EXCLUDED,
@@ -15,6 +14,7 @@ from topwatch.algorithms.dominating.kernels.event_state import (
     FIRST_GONE,
     NEAR,
     OBSOLETES,
+    THRESHOLD,
     Course,
     life,
 )
@@ -79,7 +79,7 @@ def interval(g: Course, needed: int, score: int) -> int:
     if needed == 0:
         return FAR
     if not g.rules.later:
-        return min(g.now[FIRST_GONE], g.now[BAR] - score)
+        return min(g.now[FIRST_GONE], g.now[THRESHOLD] - score)
     return stays_out(g, needed, score)
 
 

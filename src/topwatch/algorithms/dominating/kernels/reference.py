@@ -31,7 +31,7 @@ def by_reference(g: Course, b: Blocks, code: int, slot: int, limit: int) -> int:
         while more:
             line = ZERO
             for j in range(1, len(g.offset)):
-                line |= (coordinate(g.lanes, j, code) - g.offset[j]) << g.lanes.place[j]
+                line |= (coordinate(g.lanes, j, code) - g.offset[j]) << g.lanes.cell_shift[j]
             for cell in range(line + last, line - 1, -1):
                 if b.count[cell] > 0:
                     bound = _by_reference_in(g, b, cell, code, slot, limit)
@@ -51,10 +51,10 @@ def _by_reference_in(g: Course, b: Blocks, cell: int, code: int, slot: int, limi
     guarded = code | guard
     start = long(b.cell[cell, FIRST] + b.cell[cell, BEGIN])
     codes = b.code[start : start + b.cell[cell, SIZE]]
-    found = ZERO
+    result = ZERO
     for i in range(len(codes)):
-        found += int((guarded - codes[i]) & guard == guard)
-    if found > 0:
+        result += int((guarded - codes[i]) & guard == guard)
+    if result > 0:
         for i in range(len(codes)):
             if covers(code, codes[i], guard):
                 r = long(b.slot[start + i])

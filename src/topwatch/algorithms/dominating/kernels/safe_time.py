@@ -8,7 +8,7 @@ anew now and then; an event takes at most one from each life and each gap, and s
 
 from __future__ import annotations
 
-from topwatch.algorithms.dominating.kernels.event_state import BAR, CLOCK, FAR, MADE, NEAR, TOP, Course, life
+from topwatch.algorithms.dominating.kernels.event_state import CLOCK, FAR, MADE, NEAR, THRESHOLD, TOP, Course, life
 from topwatch.algorithms.dominating.kernels.exact_scores import ROWS, Contenders
 from topwatch.core.jit import ZERO, inlined, leaf
 
@@ -27,13 +27,13 @@ def make_board(g: Course, c: Contenders) -> None:
     for i in range(n):
         worst = min(worst, c.score[i])
         best = max(best, c.score[i])
-    bar = g.now[BAR] if g.now[BAR] >= 0 else worst
+    threshold = g.now[THRESHOLD] if g.now[THRESHOLD] >= 0 else worst
     for i in range(LEVELS):
         if i < ABOVE:
-            level[i] = bar + ((best - bar) * (ABOVE - i)) // (ABOVE + 1)
+            level[i] = threshold + ((best - threshold) * (ABOVE - i)) // (ABOVE + 1)
         else:
             # Closer to each other near the k-th score: there are more rows below it than far below it.
-            level[i] = bar - ((bar - worst) * (i - ABOVE) ** 2) // (LEVELS - 1 - ABOVE) ** 2
+            level[i] = threshold - ((threshold - worst) * (i - ABOVE) ** 2) // (LEVELS - 1 - ABOVE) ** 2
     for r in range(1, len(lives)):
         for i in range(LEVELS):
             lives[r, i] = 0

@@ -27,15 +27,15 @@ class Undecided(NamedTuple):
 
     piece: Ints  # first place * 2 * PIECE + places
     size: Ints  # one number: how many
-    place: Ints  # room for rows that are looked up together
+    position: Ints  # room for rows that are looked up together
     slot: Ints
 
 
 def none_undecided(rows: int) -> Undecided:
     """Return room for pieces that are put aside, in a window of so many rows; for many when that is not known."""
-    place, slot = np.zeros((2, TOGETHER + PIECE), np.int64)
+    index, slot = np.zeros((2, TOGETHER + PIECE), np.int64)
     pieces = min(MOST_PIECES, max(PIECE, rows // PIECE)) if rows else MOST_PIECES
-    return Undecided(np.zeros(pieces, np.int64), np.zeros(1, np.int64), place, slot)
+    return Undecided(np.zeros(pieces, np.int64), np.zeros(1, np.int64), index, slot)
 
 
 @inlined
@@ -49,19 +49,19 @@ def put_aside(u: Undecided, first: int, size: int) -> None:
 def decide(lanes: Lanes, rows: Rows, b: Blocks, u: Undecided, code: int, sure: int, slot: int) -> int:
     """Count the rows that a row dominates by their values, of those put aside, and forget them."""
     guard = lanes.masks[GUARD]
-    found = ZERO
+    result = ZERO
     n = ZERO
     for p in range(u.size[0]):
         first = u.piece[p] // (2 * PIECE)
         for at in range(first, first + u.piece[p] % (2 * PIECE)):
             other = b.code[at] ^ guard
-            u.place[n] = at
+            u.position[n] = at
             n += int(((other - code) & guard == guard) & ((other - sure) & guard != guard))
         if n > TOGETHER:
-            found += _by_values(lanes, rows, b, u, n, code, slot)
+            result += _by_values(lanes, rows, b, u, n, code, slot)
             n = ZERO
     u.size[0] = 0
-    return found + _by_values(lanes, rows, b, u, n, code, slot)
+    return result + _by_values(lanes, rows, b, u, n, code, slot)
 
 
 @leaf
@@ -69,14 +69,14 @@ def _by_values(lanes: Lanes, rows: Rows, b: Blocks, u: Undecided, n: int, code: 
     """Count the rows that a row dominates, of those at the first ``n`` places."""
     d = len(lanes.shift)
     for i in range(n):
-        other = long(b.slot[u.place[i]])
+        other = long(b.slot[u.position[i]])
         u.slot[i] = other
-        differs = b.code[u.place[i]] ^ code
+        differs = b.code[u.position[i]] ^ code
         column = lanes.column[d - 1]
         for j in range(d - 2, -1, -1):
             column = lanes.column[j] if (differs >> lanes.shift[j]) & lanes.masks[LEVEL] == 0 else column
         fetch(rows.columns, column * rows.columns.shape[1] + other)
-    found = ZERO
+    result = ZERO
     for i in range(n):
-        found += int(beats(lanes, rows, slot, code, u.slot[i], b.code[u.place[i]]))
-    return found
+        result += int(beats(lanes, rows, slot, code, u.slot[i], b.code[u.position[i]]))
+    return result

@@ -15,7 +15,7 @@ from topwatch.core.jit import ZERO, inlined, leaf, move
 from topwatch.core.kernels.rows import ENTER, LEAVE, Log, write
 from topwatch.core.kernels.scoring import Floats, Ints
 
-K, KEEP, SIZE, TOUCHED, BAR, STAMP, ANSWERED, REFILLS, SCORES = range(9)
+K, KEEP, SIZE, TOUCHED, THRESHOLD, STAMP, ANSWERED, REFILLS, SCORES = range(9)
 
 
 class Bests(NamedTuple):
@@ -25,7 +25,7 @@ class Bests(NamedTuple):
     newest: Ints
     object: Ints
     seated: Ints  # by object: the newest row that its entry was made with, 0 where it has none
-    bar: Floats  # the score of the bar
+    threshold: Floats  # the score of the bar
     answer: Ints  # (3, k): objects, their newest rows and sources, as of the last judgement
     answered: Floats  # (2, k): their scores, and the best they could still get
     member: Ints  # by object: 1 in the last answer
@@ -49,7 +49,7 @@ def _rank(b: Bests, score: float, newest: int) -> int:
 @leaf
 def seat(b: Bests, number: int, score: float, newest: int) -> None:
     """Enter an object, if it reaches the bar."""
-    if not (score > b.bar[0] or (score == b.bar[0] and newest >= b.now[BAR])):
+    if not (score > b.threshold[0] or (score == b.threshold[0] and newest >= b.now[THRESHOLD])):
         return
     rank = _rank(b, score, newest)
     n = b.now[SIZE]
@@ -74,8 +74,8 @@ def cut(b: Bests) -> None:
     for i in range(keep, b.now[SIZE]):
         b.seated[b.object[i]] = 0
     b.now[SIZE] = keep
-    b.bar[0] = b.score[keep - 1]
-    b.now[BAR] = b.newest[keep - 1]
+    b.threshold[0] = b.score[keep - 1]
+    b.now[THRESHOLD] = b.newest[keep - 1]
 
 
 @leaf
@@ -122,8 +122,8 @@ def clear(b: Bests) -> None:
     for i in range(b.now[SIZE]):
         b.seated[b.object[i]] = 0
     b.now[SIZE] = 0
-    b.now[BAR] = 0
-    b.bar[0] = -np.inf
+    b.now[THRESHOLD] = 0
+    b.threshold[0] = -np.inf
     b.now[TOUCHED] = 1
     b.now[REFILLS] += 1
 
@@ -131,11 +131,11 @@ def clear(b: Bests) -> None:
 @inlined
 def starved(b: Bests) -> bool:
     """Tell whether there may be objects below the bar that belong to the first k."""
-    return b.now[SIZE] < b.now[K] and b.bar[0] != -np.inf
+    return b.now[SIZE] < b.now[K] and b.threshold[0] != -np.inf
 
 
 @leaf
-def report(o: Objects, b: Bests, at: int, place: int, log: Log) -> None:
+def report(o: Objects, b: Bests, at: int, index: int, log: Log) -> None:
     """Log what has left and entered the first k since the last judgement; the log has room for that."""
     n = min(b.now[K], b.now[SIZE])
     mask = len(o.object) - 1
@@ -146,12 +146,12 @@ def report(o: Objects, b: Bests, at: int, place: int, log: Log) -> None:
         number = b.answer[0, i]
         if b.mark[number] != b.now[STAMP]:
             b.member[number] = 0
-            write(log, at, place, LEAVE, b.answer[1, i] & mask, b.answered[0, i])
+            write(log, at, index, LEAVE, b.answer[1, i] & mask, b.answered[0, i])
     for i in range(n):
         number = b.object[i]
         if b.member[number] == 0:
             b.member[number] = 1
-            write(log, at, place, ENTER, b.newest[i] & mask, b.score[i])
+            write(log, at, index, ENTER, b.newest[i] & mask, b.score[i])
         b.answer[0, i] = number
         b.answer[1, i] = b.newest[i]
         b.answer[2, i] = told_by(o, number)

@@ -177,7 +177,7 @@ def _standing(o: Objects, e: Instances, number: int) -> float:
 
 
 @leaf
-def _place(e: Instances, size: int, number: int, score: float) -> int:
+def _index(e: Instances, size: int, number: int, score: float) -> int:
     """Enter an object's score among the best of a walk; return how many there are."""
     old = ZERO
     while old < size and e.holder[old] != number:
@@ -202,7 +202,7 @@ def sweep(o: Objects, e: Instances) -> None:
     """Give up all instances that k objects dominate, from the newest back."""
     mask = len(o.object) - 1
     size = ZERO
-    bar = -np.inf  # S: the k-th best score that the rows after this one make
+    threshold = -np.inf  # S: the k-th best score that the rows after this one make
     gone = 0
     row = o.now[END] + 1
     while row > o.now[HEAD]:
@@ -213,13 +213,13 @@ def sweep(o: Objects, e: Instances) -> None:
             continue
         if e.retained[slot] == 0:
             continue
-        if bar > e.best[slot]:
+        if threshold > e.best[slot]:
             _give_up(e, o.object[slot], slot)
             gone += 1
-        elif e.current[slot] > bar:
-            size = _place(e, size, o.object[slot], e.current[slot])
+        elif e.current[slot] > threshold:
+            size = _index(e, size, o.object[slot], e.current[slot])
             if size == len(e.top):
-                bar = e.top[size - 1]
+                threshold = e.top[size - 1]
     e.now[PRUNED] += gone
     e.now[SWEPT] = o.now[END]
 
@@ -255,7 +255,7 @@ def _take(o: Objects, b: Bests, e: Instances, rows: Arrivals, start: int, stop: 
 
 
 @kernel
-def drive_eaa(o: Objects, b: Bests, e: Instances, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
+def drive_eaa(o: Objects, b: Bests, e: Instances, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
     """Take a step of the window; log the changes at its judgements."""
     e.now[TIMES] = max(e.now[TIMES], 1)
     done = 0
@@ -267,7 +267,7 @@ def drive_eaa(o: Objects, b: Bests, e: Instances, rows: Arrivals, step: Step, pl
             refill(o, b)
         if b.now[TOUCHED] != 0:
             log = with_room(log, b.now[ANSWERED] + b.now[SIZE])
-            report(o, b, step.at[j], place, log)
+            report(o, b, step.at[j], index, log)
         bury(o)
     _take(o, b, e, rows, done, len(rows.ordinal))
     return log

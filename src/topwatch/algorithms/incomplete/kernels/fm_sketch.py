@@ -26,19 +26,19 @@ def mark(last: Ints, hashed: Ints, sources: Ints, rows: Ints) -> None:
             continue
         bitmap = hashed[i] & (bitmaps - 1)
         rest = hashed[i] >> 20
-        place = 0
-        while place < BITS - 1 and rest & 1 == 0:
+        index = 0
+        while index < BITS - 1 and rest & 1 == 0:
             rest >>= 1
-            place += 1
-        if last[sources[i], bitmap, place] < rows[i]:
-            last[sources[i], bitmap, place] = rows[i]
+            index += 1
+        if last[sources[i], bitmap, index] < rows[i]:
+            last[sources[i], bitmap, index] = rows[i]
 
 
 @leaf
-def _set(last: Ints, some: int, bitmap: int, place: int, head: int) -> bool:
+def _set(last: Ints, some: int, bitmap: int, index: int, head: int) -> bool:
     """Tell whether one of some sources has set a bit since ``head``."""
     for s in range(len(last)):
-        if (some >> s) & 1 and last[s, bitmap, place] >= head:
+        if (some >> s) & 1 and last[s, bitmap, index] >= head:
             return True
     return False
 

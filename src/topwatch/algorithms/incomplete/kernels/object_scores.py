@@ -57,14 +57,14 @@ def arrive(o: Objects, ordinal: int, id: int, source: int, value: float) -> int:
     o.now[END] = ordinal
     if source < 0:
         return NOBODY
-    place = place_of(o.table, id)
-    number = o.table.entity[place]
+    index = place_of(o.table, id)
+    number = o.table.entity[index]
     if number == FREE:
         o.now[FREES] -= 1
         number = o.free[o.now[FREES]]
         o.now[USED] = max(o.now[USED], number + 1)
-        o.table.id[place] = id
-        o.table.entity[place] = number
+        o.table.id[index] = id
+        o.table.entity[index] = number
         o.id[number] = id
     before = o.last[number, source]
     if before != 0 and o.rule[OCCURRENCES] == SINGLE:

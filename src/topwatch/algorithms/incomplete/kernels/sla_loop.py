@@ -122,7 +122,7 @@ def _search(o: Objects, b: Bests, lists: Lists) -> None:
 
 
 @kernel
-def drive_sla(o: Objects, b: Bests, lists: Lists, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
+def drive_sla(o: Objects, b: Bests, lists: Lists, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
     """Take a step of the window; log the changes at its judgements."""
     done = 0
     for j in range(len(step.at)):
@@ -133,7 +133,7 @@ def drive_sla(o: Objects, b: Bests, lists: Lists, rows: Arrivals, step: Step, pl
             _search(o, b, lists)
         if b.now[TOUCHED] != 0:
             log = with_room(log, b.now[ANSWERED] + b.now[SIZE])
-            report(o, b, step.at[j], place, log)
+            report(o, b, step.at[j], index, log)
         bury(o)
     _take(o, b, lists, rows, done, len(rows.ordinal))
     return log

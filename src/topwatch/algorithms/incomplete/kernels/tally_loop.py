@@ -48,7 +48,7 @@ def _take(o: Objects, b: Bests, rows: Arrivals, start: int, stop: int) -> None:
 
 
 @kernel
-def drive_tally(o: Objects, b: Bests, rows: Arrivals, step: Step, place: int, log: Log) -> Log:
+def drive_tally(o: Objects, b: Bests, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
     """Take a step of the window; log the changes at its judgements."""
     done = 0
     for j in range(len(step.at)):
@@ -59,7 +59,7 @@ def drive_tally(o: Objects, b: Bests, rows: Arrivals, step: Step, place: int, lo
             refill(o, b)
         if b.now[TOUCHED] != 0:
             log = with_room(log, b.now[ANSWERED] + b.now[SIZE])
-            report(o, b, step.at[j], place, log)
+            report(o, b, step.at[j], index, log)
         bury(o)
     _take(o, b, rows, done, len(rows.ordinal))
     return log

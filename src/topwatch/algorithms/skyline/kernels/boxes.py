@@ -32,25 +32,25 @@ def keep_undominated(low: Floats, high: Floats, rows: Ints, keep: np.ndarray) ->
     are left is enough; the second pass finds dominators that came later.
     """
     front = np.empty(len(rows), np.int64)
-    place = np.empty(len(rows), np.int64)
+    index = np.empty(len(rows), np.int64)
     size = ZERO
     for r in range(len(rows)):
-        found = False
+        result = False
         for f in range(size):
             if dominates(high, front[f], low, rows[r]):
-                found = True
+                result = True
                 break
-        if not found:
+        if not result:
             front[size] = rows[r]
-            place[size] = r
+            index[size] = r
             size += 1
     for f in range(size):
-        found = False
+        result = False
         for g in range(f + 1, size):
             if dominates(high, front[g], low, front[f]):
-                found = True
+                result = True
                 break
-        keep[place[f]] = not found
+        keep[index[f]] = not result
 
 
 @kernel

@@ -30,7 +30,7 @@ class Unbeaten(NamedTuple):
     value: Floats  # (columns, places); smaller is better; NaN in the first where a row is dropped
     seq: Ints
     until: Ints  # ordinal of the youngest dominator, 0 where there is none
-    told: Ints  # 1 for rows in the last answer
+    reported: Ints  # 1 for rows in the last answer
     gone: Ints  # ordinals of rows in the last answer that are dropped
     now: Ints
     flags: np.ndarray  # (2, BLOCK) of bool
@@ -48,21 +48,21 @@ def drive_unbeaten(u: Unbeaten, rows: Rows, fresh: Floats, step: Step, query: in
                 _arrive(u, fresh[:, i], rows.seq[step.arrived[i]], 0)
             i += 1
         if not last:
-            log = _judge(u, step.heads[j + 1], rows.mask, step.at[j], query, log)
+            log = _evaluate(u, step.heads[j + 1], rows.mask, step.at[j], query, log)
     return log
 
 
 @kernel
-def begin_unbeaten(u: Unbeaten, fresh: Floats, seq: Ints, told: Ints) -> None:
-    """Take rows, oldest first; ``told`` is 1 for those in the last answer."""
+def begin_unbeaten(u: Unbeaten, fresh: Floats, seq: Ints, reported: Ints) -> None:
+    """Take rows, oldest first; ``reported`` is 1 for those in the last answer."""
     for i in range(len(seq)):
         if fresh[0, i] == fresh[0, i]:
-            _arrive(u, fresh[:, i], seq[i], told[i])
+            _arrive(u, fresh[:, i], seq[i], reported[i])
     u.now[FRESH] = 0
 
 
 @inner
-def _arrive(u: Unbeaten, x: Floats, seq: int, told: int) -> None:
+def _arrive(u: Unbeaten, x: Floats, seq: int, reported: int) -> None:
     until = _compare(u, x)
     if 4 * u.now[DROPS] > u.now[LAST] - u.now[FIRST] + SPARE or u.now[LAST] == len(u.seq):
         _compact(u)
@@ -71,7 +71,7 @@ def _arrive(u: Unbeaten, x: Floats, seq: int, told: int) -> None:
         u.value[c, at] = x[c]
     u.seq[at] = seq
     u.until[at] = until
-    u.told[at] = told
+    u.reported[at] = reported
     u.now[LAST] += 1
 
 
@@ -98,8 +98,8 @@ def _drop(u: Unbeaten, at: int) -> None:
     u.value[0, at] = np.nan
     u.until[at] = DROPPED
     u.now[DROPS] += 1
-    if u.told[at] == 1:
-        u.told[at] = 0
+    if u.reported[at] == 1:
+        u.reported[at] = 0
         u.gone[u.now[GONE]] = u.seq[at]
         u.now[GONE] += 1
 
@@ -117,7 +117,7 @@ def _compact(u: Unbeaten) -> None:
                 u.value[c, to] = u.value[c, at]
             u.seq[to] = u.seq[at]
             u.until[to] = u.until[at]
-            u.told[to] = u.told[at]
+            u.reported[to] = u.reported[at]
             to += 1
     u.now[FRESH] = fresh if u.now[FRESH] < u.now[LAST] else to
     u.now[FIRST] = 0
@@ -126,29 +126,29 @@ def _compact(u: Unbeaten) -> None:
 
 
 @inner
-def _judge(u: Unbeaten, head: int, mask: int, at: int, query: int, log: Log) -> Log:
+def _evaluate(u: Unbeaten, head: int, mask: int, at: int, query: int, log: Log) -> Log:
     """Report the changes since the last judgement, given the first live ordinal."""
     expired = False
-    place = u.now[FIRST]
-    while place < u.now[LAST] and (u.until[place] == DROPPED or u.seq[place] < head):
-        if u.until[place] == DROPPED:
+    index = u.now[FIRST]
+    while index < u.now[LAST] and (u.until[index] == DROPPED or u.seq[index] < head):
+        if u.until[index] == DROPPED:
             u.now[DROPS] -= 1
         else:
             expired = True
-            if u.told[place] == 1:
-                u.gone[u.now[GONE]] = u.seq[place]
+            if u.reported[index] == 1:
+                u.gone[u.now[GONE]] = u.seq[index]
                 u.now[GONE] += 1
-        place += 1
-    u.now[FIRST] = place
+        index += 1
+    u.now[FIRST] = index
     gone = u.now[GONE]
-    first = place if expired else max(place, u.now[FRESH])
+    first = index if expired else max(index, u.now[FRESH])
     if gone > 0:
         log = with_room(log, gone)
         for i in range(gone):
             write(log, at, query, LEAVE, u.gone[i] & mask, 0.0)
     for i in range(first, u.now[LAST]):
-        if u.until[i] < head and u.told[i] == 0:
-            u.told[i] = 1
+        if u.until[i] < head and u.reported[i] == 0:
+            u.reported[i] = 1
             log = with_room(log, 1)
             write(log, at, query, ENTER, u.seq[i] & mask, 0.0)
     u.now[GONE] = 0

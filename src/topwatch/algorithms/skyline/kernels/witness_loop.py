@@ -29,10 +29,10 @@ class Witnessed(NamedTuple):
     child: Ints  # the first row that it is witness of, or -1
     after: Ints  # of the rows with the same witness
     before: Ints
-    place: Ints  # in the front
+    front_index: Ints  # in the front
     front: Ints  # slots by place
     front_value: Floats  # (columns, places)
-    told: Ints  # 1 for rows in the last answer
+    reported: Ints  # 1 for rows in the last answer
     touched: Ints  # slots that have entered or left the front since the last judgement
     marked: Ints  # by slot: 1 where it is in that list
     leaving: Ints  # by entity, room for a judgement
@@ -56,7 +56,7 @@ def drive_witnessed(w: Witnessed, rows: Rows, fresh: Floats, step: Step, query: 
             while e < step.expiries[j]:
                 _leave(w, step.expired[e])
                 e += 1
-            log = _judge(w, rows, step.at[j], query, log)
+            log = _evaluate(w, rows, step.at[j], query, log)
     return log
 
 
@@ -100,7 +100,7 @@ def _enter(w: Witnessed, slot: int) -> None:
     at = w.now[SIZE]
     w.now[SIZE] += 1
     w.front[at] = slot
-    w.place[slot] = at
+    w.front_index[slot] = at
     for c in range(len(w.value)):
         w.front_value[c, at] = w.value[c, slot]
     w.witness[slot] = FRONT
@@ -154,13 +154,13 @@ def _detach(w: Witnessed, slot: int) -> None:
 def _take_out(w: Witnessed, slot: int) -> None:
     """Take a row out of the front."""
     w.now[SIZE] -= 1
-    at = w.place[slot]
+    at = w.front_index[slot]
     other = w.front[w.now[SIZE]]
     w.front[at] = other
-    w.place[other] = at
+    w.front_index[other] = at
     for c in range(len(w.value)):
         w.front_value[c, at] = w.value[c, other]
-    w.place[slot] = -1
+    w.front_index[slot] = -1
     _touch(w, slot)
 
 
@@ -173,28 +173,28 @@ def _touch(w: Witnessed, slot: int) -> None:
 
 
 @inner
-def _judge(w: Witnessed, rows: Rows, at: int, query: int, log: Log) -> Log:
+def _evaluate(w: Witnessed, rows: Rows, at: int, query: int, log: Log) -> Log:
     """Report the changes since the last judgement; a row that is replaced by one in the front has not changed."""
     n = w.now[TOUCHED]
     log = with_room(log, n)
     for i in range(n):
         slot = w.touched[i]
-        if w.told[slot] == 1 and w.witness[slot] != FRONT:
+        if w.reported[slot] == 1 and w.witness[slot] != FRONT:
             w.leaving[rows.entity[slot]] = 1
     for i in range(n):
         slot = w.touched[i]
-        if w.told[slot] == 0 and w.witness[slot] == FRONT:
+        if w.reported[slot] == 0 and w.witness[slot] == FRONT:
             if w.leaving[rows.entity[slot]] == 1:
                 w.leaving[rows.entity[slot]] = 0
             else:
                 write(log, at, query, ENTER, slot, 0.0)
     for i in range(n):
         slot = w.touched[i]
-        if w.told[slot] == 1 and w.witness[slot] != FRONT:
+        if w.reported[slot] == 1 and w.witness[slot] != FRONT:
             if w.leaving[rows.entity[slot]] == 1:
                 write(log, at, query, LEAVE, slot, 0.0)
             w.leaving[rows.entity[slot]] = 0
-        w.told[slot] = int(w.witness[slot] == FRONT)
+        w.reported[slot] = int(w.witness[slot] == FRONT)
         w.marked[slot] = 0
     w.now[TOUCHED] = 0
     return log

@@ -35,7 +35,7 @@ def thin(runs: Runs, q: int, start: int, least: int, most: int) -> None:
         put(runs, first + to, first + i)
         to += int(reaches)
     runs.size[q] = to
-    runs.bar[q] = mark
+    runs.threshold[q] = mark
     runs.whole[q] = 0
 
 
@@ -63,8 +63,8 @@ def lift(runs: Runs, q: int, k: int, top: int) -> None:
     sort(runs, first + top, to - top)
     runs.top[q] = to
     oldest = runs.oldest[q]
-    for place in range(first + top, first + to):
-        oldest = min(oldest, runs.seq[place])
+    for index in range(first + top, first + to):
+        oldest = min(oldest, runs.seq[index])
     runs.oldest[q] = oldest
 
 
@@ -80,12 +80,12 @@ def mark_of(keys: Floats, least: int, most: int) -> float:
         middle = low + (high - low) / 2
         if not low < middle < high:
             return np.nan
-        found = ZERO
+        result = ZERO
         for i in range(len(keys)):
-            found += int(keys[i] >= middle)
-        if found > most:
+            result += int(keys[i] >= middle)
+        if result > most:
             low = middle
-        elif found < least:
+        elif result < least:
             high = middle
         else:
             return middle
@@ -106,39 +106,39 @@ def sort(runs: Runs, start: int, count: int) -> None:
 
 
 @inlined
-def _sift(runs: Runs, start: int, place: int) -> None:
+def _sift(runs: Runs, start: int, index: int) -> None:
     """Put a row at its place among the sorted ones before it."""
-    key = runs.key[place]
-    seq = runs.seq[place]
-    slot = runs.slot[place] if len(runs.slot) > 0 else 0
-    while place > start and before(key, seq, runs.key[place - 1], runs.seq[place - 1]):
-        put(runs, place, place - 1)
-        place -= 1
-    write(runs, place, key, seq, slot)
+    key = runs.key[index]
+    seq = runs.seq[index]
+    slot = runs.slot[index] if len(runs.slot) > 0 else 0
+    while index > start and before(key, seq, runs.key[index - 1], runs.seq[index - 1]):
+        put(runs, index, index - 1)
+        index -= 1
+    write(runs, index, key, seq, slot)
 
 
 @inlined
-def _swap(runs: Runs, place: int, other: int) -> None:
-    if place == other:
+def _swap(runs: Runs, index: int, other: int) -> None:
+    if index == other:
         return
-    key = runs.key[place]
-    seq = runs.seq[place]
-    slot = runs.slot[place] if len(runs.slot) > 0 else 0
-    put(runs, place, other)
+    key = runs.key[index]
+    seq = runs.seq[index]
+    slot = runs.slot[index] if len(runs.slot) > 0 else 0
+    put(runs, index, other)
     write(runs, other, key, seq, slot)
 
 
 @inlined
-def _sink(runs: Runs, start: int, place: int, count: int) -> None:
+def _sink(runs: Runs, start: int, index: int, count: int) -> None:
     while True:
-        child = 2 * place + 1
+        child = 2 * index + 1
         if child >= count:
             return
         a = start + child
         if child + 1 < count and before(runs.key[a], runs.seq[a], runs.key[a + 1], runs.seq[a + 1]):
             child += 1
             a += 1
-        if not before(runs.key[start + place], runs.seq[start + place], runs.key[a], runs.seq[a]):
+        if not before(runs.key[start + index], runs.seq[start + index], runs.key[a], runs.seq[a]):
             return
-        _swap(runs, start + place, a)
-        place = child
+        _swap(runs, start + index, a)
+        index = child

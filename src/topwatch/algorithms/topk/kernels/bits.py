@@ -33,8 +33,8 @@ def _plain(distance: bool, terms: int) -> Reaching:
             x = columns[column[t], start : start + WIDTH]
             with np.errstate(all="ignore"):  # there may be anything behind the rows that are asked for
                 total = total + ((x - value[t]) * (x - value[t]) if distance else value[t] * x)
-        found = total <= goal if distance else total >= goal
-        return sum(1 << i for i in np.flatnonzero(found).tolist())
+        result = total <= goal if distance else total >= goal
+        return sum(1 << i for i in np.flatnonzero(result).tolist())
 
     return reach
 
@@ -68,9 +68,9 @@ def _compiled(distance: bool, terms: int) -> Reaching:
             length = builder.extract_value(table.shape, 1)
             total = None
             for t in range(terms):
-                place = ir.Constant(ir.IntType(64), t)
-                row = builder.load(builder.gep(of(1).data, [place]))
-                a = all_of(builder.load(builder.gep(of(2).data, [place])))
+                index = ir.Constant(ir.IntType(64), t)
+                row = builder.load(builder.gep(of(1).data, [index]))
+                a = all_of(builder.load(builder.gep(of(2).data, [index])))
                 pointer = builder.gep(table.data, [builder.add(builder.mul(row, length), arguments[3])])
                 x = builder.load(builder.bitcast(pointer, vector.as_pointer()), align=8)
                 if distance:
@@ -78,8 +78,8 @@ def _compiled(distance: bool, terms: int) -> Reaching:
                     a = x
                 part = builder.fmul(a, x)
                 total = part if total is None else builder.fadd(total, part)
-            found = builder.fcmp_ordered("<=" if distance else ">=", total, all_of(arguments[4]))
-            return _settled(builder, builder.bitcast(found, ir.IntType(64)))
+            result = builder.fcmp_ordered("<=" if distance else ">=", total, all_of(arguments[4]))
+            return _settled(builder, builder.bitcast(result, ir.IntType(64)))
 
         return types.int64(columns, column, value, types.int64, types.float64), build
 

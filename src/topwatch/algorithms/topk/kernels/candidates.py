@@ -50,13 +50,13 @@ class Todo(NamedTuple):
 def arrive(kept: Kept, q: int, k: int, key: float, seq: int, mask: int, todo: Todo, here: Ints) -> None:
     """Offer a new row to a query: to its filter first, and if it is among the best there, to its skyband."""
     if kept.filtered:
-        if not key >= kept.filters.runs.bar[q]:
+        if not key >= kept.filters.runs.threshold[q]:
             return
         rank = admit(kept.filters, q, k, key, seq, False)
         _listen(kept.filters, q, k, todo, here)
         if rank >= k:
             return
-    elif not key >= kept.main.runs.bar[q]:
+    elif not key >= kept.main.runs.threshold[q]:
         return
     _keep(kept, q, k, key, seq, mask, False, todo, here)
     if not kept.filtered:
@@ -130,7 +130,7 @@ def let_go(
             if rank < k:
                 _mark(kept.answers, q, rank, todo, here)
             if not kept.filtered:
-                bar = runs.bar[q]
+                threshold = runs.threshold[q]
                 shrunk(kept.main, q, k, before - runs.size[q])
-                counters[FILLS] += int(runs.bar[q] == -np.inf and bar > -np.inf)
+                counters[FILLS] += int(runs.threshold[q] == -np.inf and threshold > -np.inf)
                 _listen(kept.main, q, k, todo, here)

@@ -196,8 +196,10 @@ def number_of(cells: Cells, reach: Reach, q: int) -> int:
 
 
 @leaf
-def cells_above(cells: Cells, reach: Reach, table: Queries, q: int, bar: float, found: Ints, bounds: Floats) -> int:
-    """Write all cells whose bound reaches ``bar`` with their bounds; return how many. O(cells found times axes)."""
+def cells_above(
+    cells: Cells, reach: Reach, table: Queries, q: int, threshold: float, result: Ints, bounds: Floats
+) -> int:
+    """Write all cells whose bound reaches ``threshold``, with their bounds; return how many. O(cells times axes)."""
     d = len(cells.low)
     ranks = reach.ranks
     for i in range(d):
@@ -211,9 +213,9 @@ def cells_above(cells: Cells, reach: Reach, table: Queries, q: int, bar: float, 
         reached = False
         if ranks[d - 1] < extent(reach, q, d - 1):
             bound = bound_of(cells, reach, table, q)
-            reached = bound >= bar
+            reached = bound >= threshold
             if reached:
-                found[n] = number_of(cells, reach, q)
+                result[n] = number_of(cells, reach, q)
                 bounds[n] = bound
                 n += 1
             if reached or not ordered:

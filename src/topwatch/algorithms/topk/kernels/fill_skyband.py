@@ -48,21 +48,21 @@ def in_skyband(keys: Floats, k: int) -> np.ndarray:
         if np.isnan(key) or (n == k and key <= best[0]):
             continue
         marked[row] = True
-        place = 0
+        index = 0
         if n < k:
-            place = n
+            index = n
             n += 1
-            while place > 0 and best[(place - 1) // 2] > key:
-                best[place] = best[(place - 1) // 2]
-                place = (place - 1) // 2
+            while index > 0 and best[(index - 1) // 2] > key:
+                best[index] = best[(index - 1) // 2]
+                index = (index - 1) // 2
         else:
-            while 2 * place + 1 < k:
-                child = 2 * place + 1
+            while 2 * index + 1 < k:
+                child = 2 * index + 1
                 if child + 1 < k and best[child + 1] < best[child]:
                     child += 1
                 if best[child] >= key:
                     break
-                best[place] = best[child]
-                place = child
-        best[place] = key
+                best[index] = best[child]
+                index = child
+        best[index] = key
     return marked

@@ -33,43 +33,43 @@ def fused(table: Queries, q: int) -> bool:
 
 
 @leaf
-def count_run(table: Queries, q: int, columns: Floats, start: int, bar: float, out: Floats) -> int:
-    """Count the rows in consecutive slots from ``start`` whose key reaches ``bar``.
+def count_run(table: Queries, q: int, columns: Floats, start: int, threshold: float, out: Floats) -> int:
+    """Count the rows in consecutive slots from ``start`` whose key reaches ``threshold``.
 
     ``out`` is room for as many keys as there are rows; they are in it if the query is not :func:`fused`.
     """
     if fused(table, q):
         kind = table.kind[q]
-        goal = goal_of(kind, bar)
+        goal = goal_of(kind, threshold)
         return _count(kind, table.terms[q], table.column[q], table.value[q], columns, start, len(out), goal)
     score_run(table, q, columns, start, out)
-    return _reach(out, bar)
+    return _reach(out, threshold)
 
 
 @leaf
 def find_run(
-    table: Queries, q: int, columns: Floats, start: int, bar: float, dense: bool, out: Floats, rows: Ints
+    table: Queries, q: int, columns: Floats, start: int, threshold: float, dense: bool, out: Floats, rows: Ints
 ) -> int:
-    """Find the rows in consecutive slots from ``start`` whose key reaches ``bar``; return how many.
+    """Find the rows in consecutive slots from ``start`` whose key reaches ``threshold``; return how many.
 
     ``out`` is room for keys, ``rows`` for as many numbers: the keys and the places in the run of those that are found
     come first in them. ``dense``: so many rows reach a bar that looking for them first does not pay.
     """
     kind = table.kind[q]
     size = len(out)
-    found = ZERO
+    result = ZERO
     if not fused(table, q):
         score_run(table, q, columns, start, out)
         for i in range(size):
-            if out[i] >= bar:
-                rows[found] = i
-                out[found] = out[i]
-                found += 1
-        return found
+            if out[i] >= threshold:
+                rows[result] = i
+                out[result] = out[i]
+                result += 1
+        return result
     n = table.terms[q]
     column = table.column[q]
     value = table.value[q]
-    goal = goal_of(kind, bar)
+    goal = goal_of(kind, threshold)
     first = ZERO
     while not dense and first < size and start + first + WIDTH <= columns.shape[1]:
         bits = reach_64(kind, n, column, value, columns, start + first, goal)
@@ -79,30 +79,30 @@ def find_run(
             i = first + lowest(bits)
             bits &= bits - 1
             key = score_row(table, q, columns, start + i)
-            if key >= bar:
-                rows[found] = i
-                out[found] = key
-                found += 1
+            if key >= threshold:
+                rows[result] = i
+                out[result] = key
+                result += 1
         first += WIDTH
     if first >= size:
-        return found
+        return result
     keys = out[first:size]
     sum_terms(kind, n, column, value, columns, start + first, keys)
     if kind == DISTANCE:
         for i in range(len(keys)):
             if keys[i] <= goal:
                 key = -np.sqrt(keys[i])
-                if key >= bar:
-                    rows[found] = first + i
-                    out[found] = key
-                    found += 1
+                if key >= threshold:
+                    rows[result] = first + i
+                    out[result] = key
+                    result += 1
     else:
         for i in range(len(keys)):
-            if keys[i] >= bar:
-                rows[found] = first + i
-                out[found] = keys[i]
-                found += 1
-    return found
+            if keys[i] >= threshold:
+                rows[result] = first + i
+                out[result] = keys[i]
+                result += 1
+    return result
 
 
 @inlined
@@ -118,11 +118,11 @@ def reach_64(kind: int, n: int, column: Ints, value: Floats, columns: Floats, st
 
 
 @inlined
-def goal_of(kind: int, bar: float) -> float:
+def goal_of(kind: int, threshold: float) -> float:
     """Return what is compared with: of a distance, the square that a row may have at most, or a little more."""
     if kind != DISTANCE:
-        return bar
-    return bar * bar * (1.0 + 1e-12) + 1e-300 if bar <= 0.0 else -1.0
+        return threshold
+    return threshold * threshold * (1.0 + 1e-12) + 1e-300 if threshold <= 0.0 else -1.0
 
 
 @inlined
@@ -146,66 +146,68 @@ def _count(kind: int, n: int, column: Ints, value: Floats, columns: Floats, star
 
 
 @inlined
-def _reach(keys: Floats, bar: float) -> int:
-    found = ZERO
+def _reach(keys: Floats, threshold: float) -> int:
+    result = ZERO
     for i in range(len(keys)):
-        found += int(keys[i] >= bar)
-    return found
+        result += int(keys[i] >= threshold)
+    return result
 
 
 @inlined
-def _count_1(x: Floats, a: float, bar: float) -> int:
-    found = ZERO
+def _count_1(x: Floats, a: float, threshold: float) -> int:
+    result = ZERO
     for i in range(len(x)):
-        found += int(a * x[i] >= bar)
-    return found
+        result += int(a * x[i] >= threshold)
+    return result
 
 
 @inlined
-def _count_2(x: Floats, y: Floats, a: float, b: float, bar: float) -> int:
-    found = ZERO
+def _count_2(x: Floats, y: Floats, a: float, b: float, threshold: float) -> int:
+    result = ZERO
     for i in range(len(x)):
-        found += int(a * x[i] + b * y[i] >= bar)
-    return found
+        result += int(a * x[i] + b * y[i] >= threshold)
+    return result
 
 
 @inlined
-def _count_3(x: Floats, y: Floats, z: Floats, a: float, b: float, c: float, bar: float) -> int:
-    found = ZERO
+def _count_3(x: Floats, y: Floats, z: Floats, a: float, b: float, c: float, threshold: float) -> int:
+    result = ZERO
     for i in range(len(x)):
-        found += int(a * x[i] + b * y[i] + c * z[i] >= bar)
-    return found
+        result += int(a * x[i] + b * y[i] + c * z[i] >= threshold)
+    return result
 
 
 @inlined
-def _count_4(x: Floats, y: Floats, z: Floats, u: Floats, a: float, b: float, c: float, d: float, bar: float) -> int:
-    found = ZERO
+def _count_4(
+    x: Floats, y: Floats, z: Floats, u: Floats, a: float, b: float, c: float, d: float, threshold: float
+) -> int:
+    result = ZERO
     for i in range(len(x)):
-        found += int(a * x[i] + b * y[i] + c * z[i] + d * u[i] >= bar)
-    return found
+        result += int(a * x[i] + b * y[i] + c * z[i] + d * u[i] >= threshold)
+    return result
 
 
 @inlined
 def _near_2(x: Floats, y: Floats, a: float, b: float, far: float) -> int:
-    found = ZERO
+    result = ZERO
     for i in range(len(x)):
-        found += int((x[i] - a) * (x[i] - a) + (y[i] - b) * (y[i] - b) <= far)
-    return found
+        result += int((x[i] - a) * (x[i] - a) + (y[i] - b) * (y[i] - b) <= far)
+    return result
 
 
 @inlined
 def _near_3(x: Floats, y: Floats, z: Floats, a: float, b: float, c: float, far: float) -> int:
-    found = ZERO
+    result = ZERO
     for i in range(len(x)):
         s = (x[i] - a) * (x[i] - a) + (y[i] - b) * (y[i] - b) + (z[i] - c) * (z[i] - c)
-        found += int(s <= far)
-    return found
+        result += int(s <= far)
+    return result
 
 
 @inlined
 def _near_4(x: Floats, y: Floats, z: Floats, u: Floats, a: float, b: float, c: float, d: float, far: float) -> int:
-    found = ZERO
+    result = ZERO
     for i in range(len(x)):
         s = (x[i] - a) * (x[i] - a) + (y[i] - b) * (y[i] - b) + (z[i] - c) * (z[i] - c) + (u[i] - d) * (u[i] - d)
-        found += int(s <= far)
-    return found
+        result += int(s <= far)
+    return result

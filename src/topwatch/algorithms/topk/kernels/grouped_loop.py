@@ -70,12 +70,12 @@ def drive_all(
     here = np.zeros(11, np.int64)
     here[QUERY] = NEW
     while True:
-        found = _go_on(pages, arrivals, span, table, runs, answers, none, log, turns, room, here, ends)
-        if found == DONE:
+        result = _go_on(pages, arrivals, span, table, runs, answers, none, log, turns, room, here, ends)
+        if result == DONE:
             return log, ends
-        if found < 0:  # lines that are put in order need room beside
+        if result < 0:  # lines that are put in order need room beside
             size = 2 * (log.size[0] - here[LINE])
-            room = Room(room.places, np.empty((size, 4), np.int64), np.empty(size), room.hits, room.columns)
+            room = Room(room.indices, np.empty((size, 4), np.int64), np.empty(size), room.hits, room.columns)
         else:
             log = with_room(log, 2 * table.k[here[QUERY]])
 
@@ -83,7 +83,7 @@ def drive_all(
 class Room(NamedTuple):
     """Memory that is used for each group anew."""
 
-    places: Ints  # of judgements
+    indices: Ints  # of judgements
     what: Ints
     key: Floats
     hits: Ints
@@ -139,7 +139,7 @@ def _go_on(
             if lines > 1 and j_end > j + 1:
                 if lines > len(room.key):
                     return -1
-                _by_judgement(log, here[LINE], j, room.places[: j_end - j + 1], room)
+                _by_evaluation(log, here[LINE], j, room.indices[: j_end - j + 1], room)
             for line in range(here[LINE], log.size[0]):
                 log.what[line, 0] = turns.at[log.what[line, 0]]
             here[START] = behind
@@ -173,21 +173,21 @@ def _ask_for(pages: Pages, runs: Runs, answers: Answers, g: int, queries: int) -
     """Fetch what the next group has, which lies anywhere in memory, while the one before it is served."""
     a = g * queries
     b = a + queries - 1
-    for place in range(runs.first[a], runs.first[b] + runs.room[b], 8):
-        fetch(runs.key, place)
-        fetch(runs.seq, place)
-    for place in range(answers.first[a], answers.first[b] + 8, 8):
-        fetch(answers.key, place)
-        fetch(answers.seq, place)
-    for place in range(a, b + 8, 8):
-        fetch(runs.size, place)
-        fetch(runs.bar, place)
-        fetch(runs.whole, place)
-        fetch(runs.top, place)
-        fetch(runs.oldest, place)
-        fetch(answers.size, place)
-        fetch(answers.stale, place)
-        fetch(answers.since, place)
+    for index in range(runs.first[a], runs.first[b] + runs.room[b], 8):
+        fetch(runs.key, index)
+        fetch(runs.seq, index)
+    for index in range(answers.first[a], answers.first[b] + 8, 8):
+        fetch(answers.key, index)
+        fetch(answers.seq, index)
+    for index in range(a, b + 8, 8):
+        fetch(runs.size, index)
+        fetch(runs.threshold, index)
+        fetch(runs.whole, index)
+        fetch(runs.top, index)
+        fetch(runs.oldest, index)
+        fetch(answers.size, index)
+        fetch(answers.stale, index)
+        fetch(answers.since, index)
     fetch(pages.after, max(ZERO, pages.last[g]))
 
 
@@ -231,7 +231,7 @@ def _serve_block(
             while t < size and first + hits[t] < until:
                 row = first + hits[t]
                 key = table.keys[t]
-                if key >= runs.bar[run] and inside(table, q, block.columns, row - block.start):
+                if key >= runs.threshold[run] and inside(table, q, block.columns, row - block.start):
                     rank = admit(runs, run, k, key, block.tick + row - block.start, ZERO, turns.heads[j])
                     if rank < k:
                         touch(answers, run, rank)
@@ -273,7 +273,7 @@ def _hits(table: Queries, q: int, block: Block, first: int, runs: Runs, run: int
         return ZERO
     dense = runs.whole[run] == 1  # a run that holds all rows lets all in
     keys = table.keys[: block.stop - first]
-    return find_run(table, q, block.columns, first - block.start, runs.bar[run], dense, keys, hits)
+    return find_run(table, q, block.columns, first - block.start, runs.threshold[run], dense, keys, hits)
 
 
 @leaf
@@ -300,7 +300,7 @@ def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, he
     if turns.each and span.rows > 0 and held <= span.rows:
         _plan_growth(turns, before, n)
         return n
-    judgements = ZERO
+    evaluations = ZERO
     start = arrivals.start[i]
     chosen = len(arrivals.at) > 0
     row = ZERO if chosen else span.every - before % span.every - 1
@@ -324,21 +324,21 @@ def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, he
                 if gone == PAGE:
                     gone = ZERO
                     page = pages.after[page]
-        turns.at[judgements] = arrivals.at[start + row] if chosen else before + row + 1
-        turns.taken[judgements] = row + 1
+        turns.at[evaluations] = arrivals.at[start + row] if chosen else before + row + 1
+        turns.taken[evaluations] = row + 1
         while seen <= row:
-            turns.of_row[seen] = judgements
+            turns.of_row[seen] = evaluations
             seen += 1
-        judgements += 1
-        turns.heads[judgements] = pages.tick[page, gone] if page >= 0 else ZERO
+        evaluations += 1
+        turns.heads[evaluations] = pages.tick[page, gone] if page >= 0 else ZERO
         row += 1 if chosen else span.every
     while seen < n:
-        turns.of_row[seen] = judgements
+        turns.of_row[seen] = evaluations
         seen += 1
     here[PAGE_NOW] = page
     here[GONE] = gone
     here[HELD] = held
-    return judgements
+    return evaluations
 
 
 @inlined
@@ -355,7 +355,7 @@ def _plan_growth(turns: Turns, before: int, n: int) -> None:
 
 
 @leaf
-def _by_judgement(log: Log, start: int, first: int, places: Ints, room: Room) -> None:
+def _by_evaluation(log: Log, start: int, first: int, indices: Ints, room: Room) -> None:
     """Sort the log's lines from ``start`` on by judgement; those of one stay in the order of their queries."""
     n = log.size[0] - start
     what = room.what
@@ -364,15 +364,15 @@ def _by_judgement(log: Log, start: int, first: int, places: Ints, room: Room) ->
         keys[line] = log.key[start + line]
         for c in range(4):
             what[line, c] = log.what[start + line, c]
-    places[:] = 0
+    indices[:] = 0
     for line in range(n):
-        places[what[line, 0] - first + 1] += 1
-    for t in range(1, len(places)):
-        places[t] += places[t - 1]
+        indices[what[line, 0] - first + 1] += 1
+    for t in range(1, len(indices)):
+        indices[t] += indices[t - 1]
     for line in range(n):
         t = what[line, 0] - first
-        to = start + places[t]
-        places[t] += 1
+        to = start + indices[t]
+        indices[t] += 1
         log.key[to] = keys[line]
         for c in range(4):
             log.what[to, c] = what[line, c]

@@ -66,16 +66,16 @@ def admit_singly(
     those of ``hits`` from ``start`` on, which count from row ``first``.
     """
     k = table.k[q]
-    place = runs.first[run]
+    index = runs.first[run]
     best = k
     for t in range(start, len(hits)):
         row = first - block.start + hits[t]
         key = table.keys[t]
-        if key >= runs.bar[run] and inside(table, q, block.columns, row):
+        if key >= runs.threshold[run] and inside(table, q, block.columns, row):
             j = turns.of_row[block.start - block.base + row]
             full = runs.size[run] >= k
-            last_key = runs.key[place + k - 1]
-            last_seq = runs.seq[place + k - 1]
+            last_key = runs.key[index + k - 1]
+            last_seq = runs.seq[index + k - 1]
             rank = admit(runs, run, k, key, block.tick + row, ZERO, turns.heads[j])
             if rank < k:
                 if full:
@@ -86,6 +86,6 @@ def admit_singly(
         a = answers.first[run]
         new = min(k, runs.size[run])
         for i in range(best, new):
-            answers.key[a + i] = runs.key[place + i]
-            answers.seq[a + i] = runs.seq[place + i]
+            answers.key[a + i] = runs.key[index + i]
+            answers.seq[a + i] = runs.seq[index + i]
         answers.size[run] = new

@@ -24,7 +24,7 @@ class Influence(NamedTuple):
     pool: np.ndarray  # uint32: half the memory, and no index below zero to look out for
     used: Ints  # one number
     level: Floats  # per query; NaN when it is in no list
-    found: Ints  # room for an enumeration of all cells
+    result: Ints  # room for an enumeration of all cells
     bounds: Floats
 
 
@@ -37,13 +37,13 @@ def move_level(influence: Influence, cells: Cells, reach: Reach, table: Queries,
     lowest = level
     if np.isnan(level) or before < level:
         lowest = before
-    n = cells_above(cells, reach, table, q, lowest, influence.found, influence.bounds)
+    n = cells_above(cells, reach, table, q, lowest, influence.result, influence.bounds)
     for i in range(n):
         bound = influence.bounds[i]
         if bound >= level and not bound >= before:
-            influence = _add(influence, influence.found[i], q)
+            influence = _add(influence, influence.result[i], q)
         elif bound >= before and not bound >= level:  # also when the level is NaN: the query goes
-            _drop(influence, influence.found[i], q)
+            _drop(influence, influence.result[i], q)
     influence.level[q] = level
     return influence
 
@@ -91,7 +91,7 @@ def _repack(influence: Influence, more: int) -> Influence:
         pool,
         influence.used,
         influence.level,
-        influence.found,
+        influence.result,
         influence.bounds,
     )
 

@@ -137,11 +137,11 @@ def fill_by_pages(table: Queries, q: int, pages: Pages, g: int, head: int, momen
         if low < high:
             columns = pages.values[page]
             out = table.keys[: high - low]
-            if count_run(table, q, columns, low, runs.bar[run], out) > 0:
+            if count_run(table, q, columns, low, runs.threshold[run], out) > 0:
                 if keyless:
                     score_run(table, q, columns, low, out)
                 for r in range(high - low):
-                    if out[r] >= runs.bar[run] and inside(table, q, columns, low + r):
+                    if out[r] >= runs.threshold[run] and inside(table, q, columns, low + r):
                         offer(runs, run, out[r], pages.tick[page, low + r], ZERO)
         page = pages.after[page]
         low = ZERO

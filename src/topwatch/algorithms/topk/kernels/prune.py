@@ -55,9 +55,9 @@ def _pass(
         return
     best = met[q]
     out = table.keys[: stop - start]
-    found = find_run(table, q, columns, start, best[0], best[0] == -np.inf, out, hits)
-    for i in range(found):
-        t = i if forward else found - 1 - i
+    result = find_run(table, q, columns, start, best[0], best[0] == -np.inf, out, hits)
+    for i in range(result):
+        t = i if forward else result - 1 - i
         # A newer row of the same key is better: an older one counts only above it, a newer one also beside it.
         among = out[t] >= best[0] if forward else out[t] > best[0] or (out[t] == best[0] and best[0] == -np.inf)
         if among and inside(table, q, columns, start + hits[t]):
@@ -68,8 +68,8 @@ def _pass(
 @inlined
 def _note(best: Floats, k: int, key: float) -> None:
     """Put a key among the k best, in place of the least."""
-    place = 0
-    while place + 1 < k and best[place + 1] < key:
-        best[place] = best[place + 1]
-        place += 1
-    best[place] = key
+    index = 0
+    while index + 1 < k and best[index + 1] < key:
+        best[index] = best[index + 1]
+        index += 1
+    best[index] = key

@@ -32,9 +32,9 @@ def touch(answers: Answers, q: int, rank: int) -> None:
 @inlined
 def fetch_answer(answers: Answers, q: int) -> None:
     """Ask for the memory of what was last reported, as far as it may have changed."""
-    for place in range(answers.first[q] + answers.since[q], answers.first[q] + answers.size[q], LINE):
-        fetch(answers.key, place)
-        fetch(answers.seq, place)
+    for index in range(answers.first[q] + answers.since[q], answers.first[q] + answers.size[q], LINE):
+        fetch(answers.key, index)
+        fetch(answers.seq, index)
 
 
 @inlined
@@ -123,12 +123,12 @@ def _one_for_one(
 
 
 @inlined
-def _write(log: Log, place: int, at: int, query: int, op: int, slot: int, key: float) -> None:
-    log.what[place, 0] = at
-    log.what[place, 1] = query
-    log.what[place, 2] = op
-    log.what[place, 3] = slot
-    log.key[place] = key
+def _write(log: Log, index: int, at: int, query: int, op: int, slot: int, key: float) -> None:
+    log.what[index, 0] = at
+    log.what[index, 1] = query
+    log.what[index, 2] = op
+    log.what[index, 3] = slot
+    log.key[index] = key
 
 
 @inlined
@@ -142,9 +142,9 @@ def _stays(answers: Answers, a: int, i: int, runs: Runs, b: int, new: int, rows:
 
 
 @inlined
-def _was_there(answers: Answers, a: int, old: int, runs: Runs, place: int, rows: Rows) -> bool:
-    entity = rows.entity[runs.slot[place]]
+def _was_there(answers: Answers, a: int, old: int, runs: Runs, index: int, rows: Rows) -> bool:
+    entity = rows.entity[runs.slot[index]]
     for i in range(old):
-        if answers.key[a + i] == runs.key[place] and rows.entity[answers.slot[a + i]] == entity:
+        if answers.key[a + i] == runs.key[index] and rows.entity[answers.slot[a + i]] == entity:
             return True
     return False

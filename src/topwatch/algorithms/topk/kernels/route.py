@@ -40,7 +40,7 @@ class Hits(NamedTuple):
     key: Floats
     size: Ints  # one number
     cells: np.ndarray  # room for the cells of a block
-    places: Ints  # room for sorting and for the rows that have a list
+    indices: Ints  # room for sorting and for the rows that have a list
     spare: Ints
     spare_query: Ints
     spare_key: Floats
@@ -81,7 +81,7 @@ def run_length(slots: Ints, start: int, stop: int) -> int:
 
 @leaf
 def route_by_scan(
-    table: Queries, bars: Floats, columns: Floats, slots: Ints, start: int, stop: int, hits: Hits, counters: Ints
+    table: Queries, thresholds: Floats, columns: Floats, slots: Ints, start: int, stop: int, hits: Hits, counters: Ints
 ) -> bool:
     """Score arrivals against all queries and note those that reach the bar; False when they do not fit."""
     total = ZERO
@@ -90,13 +90,13 @@ def route_by_scan(
     while i < stop:
         n = run_length(slots, i, stop)
         out = table.keys[:n]
-        for q in range(len(bars)):
+        for q in range(len(thresholds)):
             if table.k[q] == 0:
                 continue
             dense = total * FEW > scores
             scores += n
-            for t in range(find_run(table, q, columns, slots[i], bars[q], dense, out, hits.places)):
-                r = hits.places[t]
+            for t in range(find_run(table, q, columns, slots[i], thresholds[q], dense, out, hits.indices)):
+                r = hits.indices[t]
                 if inside(table, q, columns, slots[i] + r):
                     if total == len(hits.row):
                         return False
@@ -116,26 +116,26 @@ def route_by_scan(
 def _by_row(hits: Hits, start: int, stop: int) -> None:
     """Sort hits by row, those of one row staying as they were."""
     n = hits.size[0]
-    places = hits.places
+    indices = hits.indices
     for r in range(stop - start + 1):
-        places[r] = 0
+        indices[r] = 0
     for i in range(n):
-        places[hits.row[i] - start + 1] += 1
+        indices[hits.row[i] - start + 1] += 1
         hits.spare[i] = hits.row[i]
         hits.spare_query[i] = hits.query[i]
         hits.spare_key[i] = hits.key[i]
     for r in range(stop - start):
-        places[r + 1] += places[r]
+        indices[r + 1] += indices[r]
     for i in range(n):
-        place = places[hits.spare[i] - start]
-        places[hits.spare[i] - start] += 1
-        hits.row[place] = hits.spare[i]
-        hits.query[place] = hits.spare_query[i]
-        hits.key[place] = hits.spare_key[i]
+        position = indices[hits.spare[i] - start]
+        indices[hits.spare[i] - start] += 1
+        hits.row[position] = hits.spare[i]
+        hits.query[position] = hits.spare_query[i]
+        hits.key[position] = hits.spare_key[i]
 
 
 @leaf
-def hear(
+def subscribe(
     table: Queries,
     q: int,
     columns: Floats,
@@ -163,30 +163,30 @@ def hear(
                 hits.spare_key[new] = out[r]
                 new += 1
         i += n
-    place = hits.size[0] + new - 1
-    if place >= len(hits.row):
+    position = hits.size[0] + new - 1
+    if position >= len(hits.row):
         return False
     old = hits.size[0] - 1
     hits.size[0] += new
     while new > 0:
         if old >= done and hits.row[old] > hits.spare[new - 1]:
-            hits.row[place] = hits.row[old]
-            hits.query[place] = hits.query[old]
-            hits.key[place] = hits.key[old]
+            hits.row[position] = hits.row[old]
+            hits.query[position] = hits.query[old]
+            hits.key[position] = hits.key[old]
             old -= 1
         else:
             new -= 1
-            hits.row[place] = hits.spare[new]
-            hits.query[place] = q
-            hits.key[place] = hits.spare_key[new]
-        place -= 1
+            hits.row[position] = hits.spare[new]
+            hits.query[position] = q
+            hits.key[position] = hits.spare_key[new]
+        position -= 1
     return True
 
 
 @leaf
 def route_by_lists(
     table: Queries,
-    bars: Floats,
+    thresholds: Floats,
     columns: Floats,
     index: Index,
     slots: Ints,
@@ -196,8 +196,8 @@ def route_by_lists(
     counters: Ints,
 ) -> bool:
     """Score arrivals against the queries of their cells and note those that reach the bar; False: they do not fit."""
-    found = hits.cells
-    rows = hits.places
+    result = hits.cells
+    rows = hits.indices
     count = index.influence.size
     first = index.influence.first
     pool = index.influence.pool
@@ -212,20 +212,20 @@ def route_by_lists(
     i = start
     while i < stop:
         n = run_length(slots, i, stop)
-        locate_run(index.cells, columns, slots[i], found[i - start : i - start + n])
+        locate_run(index.cells, columns, slots[i], result[i - start : i - start + n])
         # First which rows have a list at all, without a branch; then the lists, each asked for some rows ahead.
         some = ZERO
         for r in range(n):
             rows[some] = r
-            some += int(count[found[i - start + r]] > 0)
+            some += int(count[result[i - start + r]] > 0)
         listed += some
         for t in range(some):
             if t + AHEAD < some:
-                ahead = first[found[i - start + rows[t + AHEAD]]]
+                ahead = first[result[i - start + rows[t + AHEAD]]]
                 fetch(pool, ahead)
                 fetch(pool, ahead + 16)
             r = rows[t]
-            cell = found[i - start + r]
+            cell = result[i - start + r]
             queries = count[cell]
             scores += queries
             slot = slots[i] + r
@@ -237,15 +237,15 @@ def route_by_lists(
             elif planar:
                 x0 = columns[index.cells.column[0], slot]
                 x1 = columns[index.cells.column[1], slot]
-            for place in range(first[cell], first[cell] + queries):
-                q = pool[place]
+            for position in range(first[cell], first[cell] + queries):
+                q = pool[position]
                 if linear:
                     key = value[q, 0] * x0 + value[q, 1] * x1 + value[q, 2] * x2 + value[q, 3] * x3
                 elif planar:
                     key = -np.sqrt((x0 - value[q, 0]) * (x0 - value[q, 0]) + (x1 - value[q, 1]) * (x1 - value[q, 1]))
                 else:
                     key = score_row(table, q, columns, slot)
-                if key >= bars[q] and inside(table, q, columns, slot):
+                if key >= thresholds[q] and inside(table, q, columns, slot):
                     if total == len(hits.row):
                         return False
                     hits.row[total] = i + r

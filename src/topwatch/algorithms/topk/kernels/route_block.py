@@ -17,7 +17,7 @@ from topwatch.algorithms.topk.kernels.candidates import (
     Kept,
     Todo,
 )
-from topwatch.algorithms.topk.kernels.route import Hits, Index, hear, route_by_lists, route_by_scan
+from topwatch.algorithms.topk.kernels.route import Hits, Index, route_by_lists, route_by_scan, subscribe
 from topwatch.algorithms.topk.kernels.skyband_kinds import tighten
 from topwatch.algorithms.topk.kernels.walk_cells import SCORES
 from topwatch.core.jit import ZERO, leaf
@@ -27,7 +27,7 @@ from topwatch.core.kernels.scoring import Floats, Ints, Queries
 PATIENCE = 32  # blocks that a query's lists lag behind
 
 
-class Found(NamedTuple):
+class Report(NamedTuple):
     """Rows of a block that concern queries: arrivals, and rows that leave the buffer from ordinal ``low`` on."""
 
     hits: Hits
@@ -44,7 +44,7 @@ def route_ahead(
     kept: Kept,
     index: Index,
     slots: Ints,
-    found: Found,
+    result: Report,
     todo: Todo,
     here: Ints,
     counters: Ints,
@@ -56,27 +56,27 @@ def route_ahead(
     listen = kept.filters.listen if kept.filtered else kept.main.listen
     if not index.listed:
         tighten(kept.filters if kept.filtered else kept.main)
-    if here[DEAF] == 0 and 4 * max(found.hits.size[0], found.gone.size[0]) <= len(found.hits.row):
+    if here[DEAF] == 0 and 4 * max(result.hits.size[0], result.gone.size[0]) <= len(result.hits.row):
         here[SIZE] = min(here[MOST], 2 * here[SIZE])
     here[HIT] = here[GONE] = 0
     low = kept.buffer[0]
-    found.low[0] = low
+    result.low[0] = low
     while True:
         here[DEAF] = 0
         start = here[ARRIVAL]
         stop = min(len(slots), start + here[SIZE])
         here[STOP] = stop
-        count = max(ZERO, found.begin + stop - kept.buffer[1] - low) if kept.filtered and start < stop else ZERO
-        found.low[1] = count
+        count = max(ZERO, result.begin + stop - kept.buffer[1] - low) if kept.filtered and start < stop else ZERO
+        result.low[1] = count
         for t in range(count):
-            found.leaving[t] = (low + t) & rows.mask
+            result.leaving[t] = (low + t) & rows.mask
         for q in range(len(listen)):
             todo.heard[q] = listen[q]
             if index.listed and listen[q] < index.influence.level[q]:
                 todo.heard[q] = index.influence.level[q]
-        fits = _route_part(table, todo.heard, rows.columns, index, slots, start, stop, found.hits, counters)
+        fits = _route_part(table, todo.heard, rows.columns, index, slots, start, stop, result.hits, counters)
         fits = fits and _route_part(
-            table, todo.heard, rows.columns, index, found.leaving, ZERO, count, found.gone, counters
+            table, todo.heard, rows.columns, index, result.leaving, ZERO, count, result.gone, counters
         )
         if fits and index.listed and start < stop:
             for q in range(len(listen)):
@@ -90,7 +90,7 @@ def route_ahead(
                         todo.moved[here[MOVED]] = q
                         here[MOVED] += 1
             if here[FELL] > 0:
-                catch_up(rows, table, kept, slots, found, todo, here, counters)
+                catch_up(rows, table, kept, slots, result, todo, here, counters)
         if fits and here[DEAF] == 0:
             return
         here[SIZE] = max(1, here[SIZE] // 4)
@@ -118,25 +118,25 @@ def _route_part(
 
 @leaf
 def catch_up(
-    rows: Rows, table: Queries, kept: Kept, slots: Ints, found: Found, todo: Todo, here: Ints, counters: Ints
+    rows: Rows, table: Queries, kept: Kept, slots: Ints, result: Report, todo: Todo, here: Ints, counters: Ints
 ) -> None:
     """Look through the rest of the block for queries that listen to more now; it is routed again if hits do not fit."""
     listen = kept.filters.listen if kept.filtered else kept.main.listen
     start = here[ARRIVAL]
     stop = here[STOP]
-    first = max(ZERO, kept.buffer[0] - found.low[0])
+    first = max(ZERO, kept.buffer[0] - result.low[0])
     for t in range(here[FELL]):
         q = todo.fell[t]
         high = todo.heard[q]
         todo.heard[q] = listen[q]
         todo.asked[q] = 0
         counters[SCORES] += stop - start
-        if not hear(table, q, rows.columns, slots, start, stop, listen[q], high, found.hits, here[HIT]):
+        if not subscribe(table, q, rows.columns, slots, start, stop, listen[q], high, result.hits, here[HIT]):
             here[DEAF] = 1
-        if kept.filtered and first < found.low[1]:
-            counters[SCORES] += found.low[1] - first
-            if not hear(
-                table, q, rows.columns, found.leaving, first, found.low[1], listen[q], high, found.gone, here[GONE]
+        if kept.filtered and first < result.low[1]:
+            counters[SCORES] += result.low[1] - first
+            if not subscribe(
+                table, q, rows.columns, result.leaving, first, result.low[1], listen[q], high, result.gone, here[GONE]
             ):
                 here[DEAF] = 1
     here[FELL] = 0

@@ -11,11 +11,11 @@ from topwatch.core.jit import ZERO, inlined
 @inlined
 def admit(runs: Runs, q: int, k: int, key: float, seq: int, slot: int, head: int) -> int:
     """Take in an arrival whose key reaches the bar; return its rank. Rows older than ``head`` have expired before."""
-    rank = insert_loose(runs, q, k, key, seq, slot) if runs.loose else insert(runs, q, key, seq, slot)
+    rank = insert_loose(runs, q, k, key, seq, slot) if runs.unsorted else insert(runs, q, key, seq, slot)
     if runs.banded:
         beat(runs, q, k, rank + 1)
     if runs.size[q] > runs.room[q]:
-        if runs.loose:
+        if runs.unsorted:
             shed(runs, q, head, runs.limit[q])
         else:
             cut(runs, q, runs.target[q])
@@ -27,7 +27,7 @@ def expire(runs: Runs, q: int, k: int, head: int) -> int:
     """Drop all rows older than ``head``; return the best rank that fell, or at least k when the answer is untouched."""
     first = runs.first[q]
     n = runs.size[q]
-    top = runs.top[q] if runs.loose else n
+    top = runs.top[q] if runs.unsorted else n
     seq = runs.seq[first : first + top]
     fallen = ZERO
     last = ZERO - 1
@@ -50,7 +50,7 @@ def expire(runs: Runs, q: int, k: int, head: int) -> int:
             left -= 1
             fallen -= 1
         last -= 1
-    if runs.loose:
+    if runs.unsorted:
         follow(runs, q, k, left, top, head)
     else:
         runs.size[q] = left
@@ -62,13 +62,13 @@ def remove(runs: Runs, q: int, k: int, key: float, seq: int) -> int:
     """Drop one row, found by its own key and tick; return its rank, or at least k when it was not in the answer."""
     first = runs.first[q]
     n = runs.size[q]
-    top = runs.top[q] if runs.loose else n
+    top = runs.top[q] if runs.unsorted else n
     rank = rank_of(runs.key[first : first + top], key)
     while rank < top and runs.key[first + rank] == key and runs.seq[first + rank] != seq:
         rank += 1
     if rank < top and runs.key[first + rank] == key:
         shift(runs, first + rank, first + rank + 1, top - rank - 1)
-        if runs.loose:
+        if runs.unsorted:
             follow(runs, q, k, top - 1, top, ZERO)
         else:
             runs.size[q] = n - 1

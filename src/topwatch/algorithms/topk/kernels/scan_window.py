@@ -19,7 +19,7 @@ def start_filling(runs: Runs, q: int) -> None:
     """Empty a run before a computation from scratch."""
     runs.size[q] = 0
     runs.top[q] = 0
-    runs.bar[q] = -np.inf
+    runs.threshold[q] = -np.inf
     runs.whole[q] = 1
     runs.oldest[q] = FAR
 
@@ -36,17 +36,17 @@ def offer(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
 @inlined
 def _collect(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
     """Take a candidate into a loose run that is being filled; of a run without a free place the best rows stay."""
-    places = places_of(runs, q)
+    indices = places_of(runs, q)
     write(runs, runs.first[q] + runs.size[q], key, seq, slot)
     runs.size[q] += 1
-    if runs.size[q] == places:
+    if runs.size[q] == indices:
         wanted = runs.target[q] + runs.extra[q]
-        thin(runs, q, ZERO, wanted, wanted + (places - wanted) // 8)
+        thin(runs, q, ZERO, wanted, wanted + (indices - wanted) // 8)
 
 
 @inlined
 def _take(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
-    if runs.loose:
+    if runs.unsorted:
         _collect(runs, q, key, seq, slot)
     else:
         offer(runs, q, key, seq, slot)
@@ -71,7 +71,7 @@ def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, run
             _scan(table, q, rows, ZERO, b, moment, runs)
     if runs.banded:
         form_band(runs, q, table.k[q])
-    if runs.loose:
+    if runs.unsorted:
         # Near the target: each row more above a bar is met once more in every window. A run that starved wants more.
         margin = runs.limit[q] - runs.target[q]
         least = runs.target[q] + runs.extra[q]
@@ -91,25 +91,25 @@ def _scan(table: Queries, q: int, rows: Rows, start: int, stop: int, moment: int
     without_keys = fused(table, q)
     while without_keys and start + WIDTH <= stop:
         kind = table.kind[q]
-        goal = goal_of(kind, runs.bar[q])
+        goal = goal_of(kind, runs.threshold[q])
         bits = reach_64(kind, table.terms[q], table.column[q], table.value[q], rows.columns, start, goal)
         while bits != 0:
             slot = start + lowest(bits)
             bits &= bits - 1
             key = score_row(table, q, rows.columns, slot)
-            if key >= runs.bar[q] and inside(table, q, rows.columns, slot):
+            if key >= runs.threshold[q] and inside(table, q, rows.columns, slot):
                 if rows.fifo or alive(rows, slot, moment):
                     _take(runs, q, key, rows.seq[slot], slot)
         start += WIDTH
     while start < stop:
         size = min(BLOCK, stop - start)
         out = table.keys[:size]
-        if count_run(table, q, rows.columns, start, runs.bar[q], out) > 0:
+        if count_run(table, q, rows.columns, start, runs.threshold[q], out) > 0:
             if without_keys:
                 score_run(table, q, rows.columns, start, out)
             for i in range(size):
                 slot = start + i
-                if out[i] >= runs.bar[q] and inside(table, q, rows.columns, slot):
+                if out[i] >= runs.threshold[q] and inside(table, q, rows.columns, slot):
                     if rows.fifo or alive(rows, slot, moment):
                         _take(runs, q, out[i], rows.seq[slot], slot)
         start += size

@@ -25,7 +25,8 @@ class Skybands(NamedTuple):
     """The skybands of all queries.
 
     Of the runs' sizes, ``limit`` is for a relaxed one the size at which it is pruned and for a probabilistic one the
-    most it keeps, ``target`` the least with which a probabilistic one refuses rows. No row below ``bar`` is let in.
+    most it keeps, ``target`` the least with which a probabilistic one refuses rows. No row below ``threshold`` is let
+    in.
     """
 
     runs: Runs
@@ -74,7 +75,7 @@ def admit(bands: Skybands, q: int, k: int, key: float, seq: int, late: bool) -> 
         if runs.size[q] > runs.limit[q]:
             runs.size[q] -= 1
         if runs.size[q] == runs.limit[q]:
-            runs.bar[q] = runs.key[runs.first[q] + runs.size[q] - 1]
+            runs.threshold[q] = runs.key[runs.first[q] + runs.size[q] - 1]
     return rank
 
 
@@ -148,19 +149,19 @@ def prune(bands: Skybands, q: int, k: int) -> None:
 
 
 @inlined
-def _sink(heap: Ints, place: int, count: int) -> None:
-    value = heap[place]
+def _sink(heap: Ints, index: int, count: int) -> None:
+    value = heap[index]
     while True:
-        child = 2 * place + 1
+        child = 2 * index + 1
         if child >= count:
             break
         if child + 1 < count and heap[child + 1] < heap[child]:
             child += 1
         if heap[child] >= value:
             break
-        heap[place] = heap[child]
-        place = child
-    heap[place] = value
+        heap[index] = heap[child]
+        index = child
+    heap[index] = value
 
 
 @inlined
@@ -168,15 +169,15 @@ def shrunk(bands: Skybands, q: int, k: int, times: int) -> None:
     """Lower the bar of a probabilistic skyband that has lost rows (Algorithm 2, lines 13 to 17, and section 6.1)."""
     runs = bands.runs
     n = runs.size[q]
-    if bands.kind != PROBABILISTIC or times == 0 or runs.bar[q] == -np.inf:
+    if bands.kind != PROBABILISTIC or times == 0 or runs.threshold[q] == -np.inf:
         return
     if n < 2 or n < (k if bands.filters else runs.target[q]):
-        runs.bar[q] = -np.inf
+        runs.threshold[q] = -np.inf
         return
     end = runs.first[q] + n
     gap = runs.key[end - 2] - runs.key[end - 1]
-    bar = runs.bar[q] - times * (gap if bands.filters else gap / 2)
-    runs.bar[q] = bar if bar > -np.inf else -np.inf  # infinity minus infinity too
+    threshold = runs.threshold[q] - times * (gap if bands.filters else gap / 2)
+    runs.threshold[q] = threshold if threshold > -np.inf else -np.inf  # infinity minus infinity too
 
 
 @inlined
@@ -190,23 +191,23 @@ def settle(bands: Skybands, q: int, k: int) -> int:
     before = bands.listen[q]
     end = runs.first[q] + n
     if bands.kind == PROBABILISTIC:
-        bar = runs.bar[q]
-        if bar == -np.inf:
-            bands.listen[q] = bar
-            return -1 if before > bar else 0
+        threshold = runs.threshold[q]
+        if threshold == -np.inf:
+            bands.listen[q] = threshold
+            return -1 if before > threshold else 0
         margin = runs.key[end - 1 - min(n - 1, 2 + n // 8)] - runs.key[end - 1]
-        far = bar - before > 4 * margin and margin > 0
-        if bar < before or before == -np.inf or far:
-            bands.listen[q] = _below(min(bar, runs.key[end - 1]), margin)
+        far = threshold - before > 4 * margin and margin > 0
+        if threshold < before or before == -np.inf or far:
+            bands.listen[q] = _below(min(threshold, runs.key[end - 1]), margin)
     elif bands.level[q] > 0:
         if n < k:
-            runs.bar[q] = -np.inf
+            runs.threshold[q] = -np.inf
             bands.listen[q] = -np.inf
         elif n >= bands.level[q]:
             n = (k + bands.level[q]) // 2
             runs.size[q] = n
-            runs.bar[q] = runs.key[runs.first[q] + n - 1]
-            bands.listen[q] = runs.bar[q]
+            runs.threshold[q] = runs.key[runs.first[q] + n - 1]
+            bands.listen[q] = runs.threshold[q]
     return int(bands.listen[q] > before) - int(bands.listen[q] < before)
 
 
@@ -224,10 +225,10 @@ def tighten(bands: Skybands) -> None:
     runs = bands.runs
     for q in range(len(bands.listen)):
         n = runs.size[q]
-        if n > 0 and runs.bar[q] > -np.inf:
+        if n > 0 and runs.threshold[q] > -np.inf:
             end = runs.first[q] + n
             margin = runs.key[end - 1 - min(n - 1, DEEP)] - runs.key[end - 1]
-            bands.listen[q] = _below(min(runs.bar[q], runs.key[end - 1]), margin)
+            bands.listen[q] = _below(min(runs.threshold[q], runs.key[end - 1]), margin)
 
 
 @inlined
@@ -280,7 +281,7 @@ def _larger(runs: Runs, more: int, used: Ints) -> Runs:
         runs.limit,
         runs.target,
         runs.size,
-        runs.bar,
+        runs.threshold,
         runs.whole,
         runs.top,
         runs.oldest,
@@ -291,5 +292,5 @@ def _larger(runs: Runs, more: int, used: Ints) -> Runs:
         runs.extra,
         runs.most,
         runs.banded,
-        runs.loose,
+        runs.unsorted,
     )

@@ -41,7 +41,7 @@ from topwatch.algorithms.topk.kernels.candidates import (
 from topwatch.algorithms.topk.kernels.influence import Influence, move_level
 from topwatch.algorithms.topk.kernels.report import Answers, report
 from topwatch.algorithms.topk.kernels.route import Index, new_hits
-from topwatch.algorithms.topk.kernels.route_block import PATIENCE, Found, catch_up, route_ahead
+from topwatch.algorithms.topk.kernels.route_block import PATIENCE, Report, catch_up, route_ahead
 from topwatch.algorithms.topk.kernels.skyband_kinds import full, with_places
 from topwatch.algorithms.topk.kernels.topk_loop import put_in_order
 from topwatch.algorithms.topk.kernels.walk_cells import HITS
@@ -60,7 +60,7 @@ def glide(
     queries = len(table.k)
     todo = _new_todo(queries)
     room = max(4096, 8 * queries)
-    found = Found(
+    result = Report(
         new_hits(room),
         new_hits(room if kept.filtered else 1),
         np.empty(BLOCK, np.int64),
@@ -72,7 +72,7 @@ def glide(
     here[MOST] = BLOCK // 4 if kept.filtered else BLOCK
     here[SIZE] = here[MOST]
     _begin(kept.answers, todo, here)
-    while not _run(rows, table, kept, index, step, log, found, todo, here, counters):
+    while not _run(rows, table, kept, index, step, log, result, todo, here, counters):
         if here[MOVED] > 0 and here[PHASE] == ROUTE:
             index = _follow(index, table, kept, todo, here)
         if here[FULL] >= 0:
@@ -93,22 +93,22 @@ def _run(
     index: Index,
     step: Step,
     log: Log,
-    found: Found,
+    result: Report,
     todo: Todo,
     here: Ints,
     counters: Ints,
 ) -> bool:
     """Go on until a block is done, or memory is needed; True when the step is done."""
     if here[PHASE] == ROUTE:
-        route_ahead(rows, table, kept, index, step.arrived, found, todo, here, counters)
+        route_ahead(rows, table, kept, index, step.arrived, result, todo, here, counters)
         here[PHASE] = TAKE
     while True:
         j = here[JUDGEMENT]
         if here[PHASE] == TAKE:
             if here[STALE] == 0:
-                j = here[JUDGEMENT] = _skip(rows.mask, kept, step, j, found, here)
+                j = here[JUDGEMENT] = _skip(rows.mask, kept, step, j, result, here)
             until = min(here[STOP], step.arrivals[j]) if j < len(step.at) else here[STOP]
-            _take_in(rows, table, kept, step.arrived, until, found, todo, here, counters)
+            _take_in(rows, table, kept, step.arrived, until, result, todo, here, counters)
             if here[FULL] >= 0:
                 return False
             if here[DEAF] == 1 or j == len(step.at) or step.arrivals[j] > here[ARRIVAL]:
@@ -122,7 +122,7 @@ def _run(
                     return False
             let_go(rows, table, kept, step.heads[j], step.heads[j + 1], todo, here, counters)
             if here[FELL] > 0:
-                catch_up(rows, table, kept, step.arrived, found, todo, here, counters)
+                catch_up(rows, table, kept, step.arrived, result, todo, here, counters)
             if here[STALE] > 1:
                 put_in_order(kept.answers, todo.stale, here)
             here[TURN] = 0
@@ -169,23 +169,23 @@ def _begin(answers: Answers, todo: Todo, here: Ints) -> None:
 
 
 @inlined
-def _next_gone(buffer: Ints, found: Found, here: Ints, until: int) -> int:
+def _next_gone(buffer: Ints, result: Report, here: Ints, until: int) -> int:
     """Return the arrival at which the next row that concerns a query leaves the buffer, ``until`` where there is none.
 
     Rows that had to leave before are passed over.
     """
-    gone = found.gone
+    gone = result.gone
     while here[GONE] < gone.size[0]:
-        ordinal = found.low[0] + gone.row[here[GONE]]
+        ordinal = result.low[0] + gone.row[here[GONE]]
         if ordinal >= buffer[0]:
-            return min(until, ordinal + buffer[1] - found.begin)
+            return min(until, ordinal + buffer[1] - result.begin)
         here[GONE] += 1
     return until
 
 
 @inlined
-def _next_hit(found: Found, here: Ints, until: int) -> int:
-    return min(until, found.hits.row[here[HIT]]) if here[HIT] < found.hits.size[0] else until
+def _next_hit(result: Report, here: Ints, until: int) -> int:
+    return min(until, result.hits.row[here[HIT]]) if here[HIT] < result.hits.size[0] else until
 
 
 @inlined
@@ -195,15 +195,15 @@ def _must_leave(buffer: Ints, head: int, last: int) -> bool:
 
 
 @inlined
-def _skip(mask: int, kept: Kept, step: Step, j: int, found: Found, here: Ints) -> int:
+def _skip(mask: int, kept: Kept, step: Step, j: int, result: Report, here: Ints) -> int:
     """Return the next judgement before which a row concerns a query, leaves or expires."""
     buffer = kept.buffer
-    last = min(_next_hit(found, here, here[STOP]), _next_gone(buffer, found, here, here[STOP]))
+    last = min(_next_hit(result, here, here[STOP]), _next_gone(buffer, result, here, here[STOP]))
     while j < len(step.at) and step.arrivals[j] <= last:
         if any_noted(kept.calendar, step.heads[j], step.heads[j + 1], mask):
             return j
         if kept.filtered:
-            first = max(buffer[0], found.begin + step.arrivals[j] - buffer[1]) if step.arrivals[j] > 0 else buffer[0]
+            first = max(buffer[0], result.begin + step.arrivals[j] - buffer[1]) if step.arrivals[j] > 0 else buffer[0]
             if first <= step.moment[j] and first - buffer[1] + 1 < step.heads[j + 1]:
                 return j
         j += 1
@@ -217,17 +217,17 @@ def _take_in(
     kept: Kept,
     slots: Ints,
     until: int,
-    found: Found,
+    result: Report,
     todo: Todo,
     here: Ints,
     counters: Ints,
 ) -> None:
     """Let rows in, and out of the buffer, before arrival ``until``, or until a query needs places."""
-    hits = found.hits
-    gone = found.gone
+    hits = result.hits
+    gone = result.gone
     while here[DEAF] == 0:
-        hit = _next_hit(found, here, until)
-        goes = _next_gone(kept.buffer, found, here, until) if kept.filtered else until
+        hit = _next_hit(result, here, until)
+        goes = _next_gone(kept.buffer, result, here, until) if kept.filtered else until
         if goes <= hit and goes < until:
             here[ARRIVAL] = goes
             row = gone.row[here[GONE]]
@@ -236,24 +236,24 @@ def _take_in(
                 if full(kept.main, q):
                     here[FULL] = q
                     return
-                leave(kept, q, table.k[q], gone.key[here[GONE]], found.low[0] + row, rows.mask, todo, here)
+                leave(kept, q, table.k[q], gone.key[here[GONE]], result.low[0] + row, rows.mask, todo, here)
                 here[GONE] += 1
-            kept.buffer[0] = found.low[0] + row + 1
+            kept.buffer[0] = result.low[0] + row + 1
             if here[FELL] > 0:
-                catch_up(rows, table, kept, slots, found, todo, here, counters)
+                catch_up(rows, table, kept, slots, result, todo, here, counters)
         elif hit < until:
             here[ARRIVAL] = hit
             q = hits.query[here[HIT]]
             if full(kept.main, q) or (kept.filtered and full(kept.filters, q)):
                 here[FULL] = q
                 return
-            arrive(kept, q, table.k[q], hits.key[here[HIT]], found.begin + hit, rows.mask, todo, here)
+            arrive(kept, q, table.k[q], hits.key[here[HIT]], result.begin + hit, rows.mask, todo, here)
             counters[HITS] += 1
             here[HIT] += 1
         else:
             here[ARRIVAL] = until
             if kept.filtered:
-                kept.buffer[0] = max(kept.buffer[0], found.begin + until - kept.buffer[1])
+                kept.buffer[0] = max(kept.buffer[0], result.begin + until - kept.buffer[1])
             return
 
 

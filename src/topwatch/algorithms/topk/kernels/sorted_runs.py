@@ -23,7 +23,7 @@ class Runs(NamedTuple):
     limit: Ints  # a run that has grown past its room and holds more live rows than this is cut
     target: Ints  # rows that a computation from scratch keeps
     size: Ints
-    bar: Floats
+    threshold: Floats
     whole: Ints  # 1 while the run holds every ranked live row, so that it cannot starve
     top: Ints  # of a loose run: so many rows, the answer at least, are sorted
     oldest: Ints  # no row in the run (of a loose one: in its sorted part) is older; a lower bound
@@ -34,7 +34,7 @@ class Runs(NamedTuple):
     extra: Ints  # of a loose run: rows beyond the target that the last computation from scratch kept at least
     most: Ints  # and how many these may become
     banded: bool
-    loose: bool  # only the best are sorted; behind them lies the rest, which may hold expired rows
+    unsorted: bool  # only the best are sorted; behind them lies the rest, which may hold expired rows
 
 
 @inlined
@@ -55,9 +55,9 @@ def ask_for_more(runs: Runs, q: int) -> None:
 def fetch_run(runs: Runs, q: int, count: int) -> None:
     """Ask for the memory of a run's first rows and of the place behind its last one."""
     first = runs.first[q]
-    for place in range(first, first + count, LINE):
-        fetch(runs.key, place)
-        fetch(runs.seq, place)
+    for index in range(first, first + count, LINE):
+        fetch(runs.key, index)
+        fetch(runs.seq, index)
     fetch(runs.key, first + runs.size[q])
     fetch(runs.seq, first + runs.size[q])
 
@@ -89,14 +89,14 @@ def put(runs: Runs, to: int, start: int) -> None:
 
 
 @inlined
-def write(runs: Runs, place: int, key: float, seq: int, slot: int) -> None:
+def write(runs: Runs, index: int, key: float, seq: int, slot: int) -> None:
     """Write a row to a place."""
-    runs.key[place] = key
-    runs.seq[place] = seq
+    runs.key[index] = key
+    runs.seq[index] = seq
     if len(runs.slot) > 0:
-        runs.slot[place] = slot
+        runs.slot[index] = slot
     if runs.banded:
-        runs.beaten[place] = 0
+        runs.beaten[index] = 0
 
 
 @inlined
@@ -115,7 +115,7 @@ def insert(runs: Runs, q: int, key: float, seq: int, slot: int) -> int:
     """Put a row at its place in a run that is sorted; return its rank. The run must have a free place."""
     n = runs.size[q]
     runs.size[q] = n + 1
-    return _place(runs, q, n, key, seq, slot)
+    return _index(runs, q, n, key, seq, slot)
 
 
 @inlined
@@ -140,13 +140,13 @@ def insert_loose(runs: Runs, q: int, k: int, key: float, seq: int, slot: int) ->
         return top
     if top < n:
         put(runs, first + n, first + top)
-    rank = _place(runs, q, top, key, seq, slot)
+    rank = _index(runs, q, top, key, seq, slot)
     runs.top[q] = top + 1 if top < k + spare(k) else k + spare(k) // 2
     return rank
 
 
 @inlined
-def _place(runs: Runs, q: int, top: int, key: float, seq: int, slot: int) -> int:
+def _index(runs: Runs, q: int, top: int, key: float, seq: int, slot: int) -> int:
     """Put a row at its place among the first ``top`` ones, which move on by one; return its rank."""
     first = runs.first[q]
     rank = rank_of(runs.key[first : first + top], key)
@@ -163,5 +163,5 @@ def cut(runs: Runs, q: int, count: int) -> None:
     """Keep the best ``count`` rows of a run that is sorted so far, and raise the bar to the last of them."""
     runs.size[q] = count
     runs.top[q] = min(runs.top[q], count)
-    runs.bar[q] = runs.key[runs.first[q] + count - 1]
+    runs.threshold[q] = runs.key[runs.first[q] + count - 1]
     runs.whole[q] = 0

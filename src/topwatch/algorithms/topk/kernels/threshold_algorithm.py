@@ -40,15 +40,15 @@ def _open(o: Ordered, table: Queries, q: int, c: int) -> None:
     if _outwards(table, q, c):
         point = table.value[q, c] if table.kind[q] == DISTANCE else 0.0
         at = bucket_for(o, c, point, ZERO)
-        place = place_in(o, o.order[c, at], point, ZERO)
+        index = place_in(o, o.order[c, at], point, ZERO)
         o.right[2 * c] = at
-        o.right[2 * c + 1] = place
-        if place == o.size[o.order[c, at]]:
+        o.right[2 * c + 1] = index
+        if index == o.size[o.order[c, at]]:
             o.right[2 * c] = at + 1
             o.right[2 * c + 1] = 0
         o.left[2 * c] = at
-        o.left[2 * c + 1] = place - 1
-        if place == 0:
+        o.left[2 * c + 1] = index - 1
+        if index == 0:
             o.left[2 * c] = at - 1
             o.left[2 * c + 1] = o.size[o.order[c, at - 1]] - 1 if at > 0 else 0
     else:
@@ -97,7 +97,7 @@ def _read(o: Ordered, table: Queries, q: int, c: int) -> int:
         leftwards = more_left
         if more_left and more_right:
             leftwards = point - o.value[_at(o, c, o.left)] <= o.value[_at(o, c, o.right)] - point
-        place = _at(o, c, o.left) if leftwards else _at(o, c, o.right)
+        index = _at(o, c, o.left) if leftwards else _at(o, c, o.right)
     else:
         done = o.left[2 * c] > o.right[2 * c]
         if done or (o.left[2 * c] == o.right[2 * c] and o.left[2 * c + 1] > o.right[2 * c + 1]):
@@ -111,12 +111,12 @@ def _read(o: Ordered, table: Queries, q: int, c: int) -> int:
             leftwards = abs(a + least) > abs(a + most)
         elif kind != LINEAR:
             leftwards = abs(least) > abs(most)
-        place = _at(o, c, o.left) if leftwards else _at(o, c, o.right)
+        index = _at(o, c, o.left) if leftwards else _at(o, c, o.right)
     if leftwards == _outwards(table, q, c):
         _back(o, c, o.left if leftwards else o.right)
     else:
         _forth(o, c, o.left if leftwards else o.right)
-    return place
+    return index
 
 
 @inlined
@@ -147,21 +147,21 @@ def fill_by_threshold(table: Queries, q: int, rows: Rows, o: Ordered, runs: Runs
         _open(o, table, q, c)
     while True:
         for c in range(n):
-            place = _read(o, table, q, c)
-            if place < 0:
+            index = _read(o, table, q, c)
+            if index < 0:
                 return  # one list read to its end has shown every row
-            slot = o.slot[place]
+            slot = o.slot[index]
             if o.seen[slot] != o.search[0]:
                 o.seen[slot] = o.search[0]
                 counters[0] += 1
                 key = score_row(table, q, rows.columns, slot)
-                if key >= runs.bar[q] and inside(table, q, rows.columns, slot):
+                if key >= runs.threshold[q] and inside(table, q, rows.columns, slot):
                     offer(runs, q, key, rows.seq[slot], slot)
         for c in range(n):
             if _exhausted(o, table, q, c):
                 return
             _bound(o, table, q, c)
-        if runs.whole[q] == 0 and upper_bound(table, q, o.low, o.high) < runs.bar[q]:
+        if runs.whole[q] == 0 and upper_bound(table, q, o.low, o.high) < runs.threshold[q]:
             return
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from topwatch.algorithms.topk.kernels.cells import locate
 from topwatch.algorithms.topk.kernels.influence import Influence, move_level
 from topwatch.algorithms.topk.kernels.report import Answers, fetch_answer, report, touch
-from topwatch.algorithms.topk.kernels.route import Hits, Index, hear, new_hits, route_by_lists, route_by_scan
+from topwatch.algorithms.topk.kernels.route import Hits, Index, new_hits, route_by_lists, route_by_scan, subscribe
 from topwatch.algorithms.topk.kernels.run_updates import admit, expire, remove
 from topwatch.algorithms.topk.kernels.scan_window import fill_by_scan
 from topwatch.algorithms.topk.kernels.sorted_runs import FAR, Runs, ask_for_more, fetch_run
@@ -44,15 +44,15 @@ def drive(
     rows: Rows, table: Queries, runs: Runs, answers: Answers, index: Index, step: Step, log: Log, counters: Ints
 ) -> tuple[Log, Influence]:
     """Take a step: returns the log and the influence lists, which may have moved to larger arrays."""
-    hits = new_hits(len(runs.bar))
-    stale = np.empty(len(runs.bar), np.int64)  # queries whose answers may have changed
-    heard = np.empty(len(runs.bar), np.float64)  # the bars by which the block was routed
-    here = new_place(len(runs.bar))
+    hits = new_hits(len(runs.threshold))
+    stale = np.empty(len(runs.threshold), np.int64)  # queries whose answers may have changed
+    heard = np.empty(len(runs.threshold), np.float64)  # the bars by which the block was routed
+    here = new_place(len(runs.threshold))
     here[SIZE] = BLOCK
     begin(runs, answers, stale, here)
     while not _run(rows, table, runs, answers, index, step, log, hits, heard, stale, here, counters):
         q = stale[here[TURN]]
-        index = _level(index, table, q, runs.bar[q])
+        index = _level(index, table, q, runs.threshold[q])
         log = with_room(log, 2 * table.k[q])
     return log, index.influence
 
@@ -75,7 +75,7 @@ def _run(
     """Go on without a reference count (decision 1) until a stale query needs memory; True when the step is done."""
     while True:
         if here[PHASE] == ROUTE:
-            _route_ahead(table, runs.bar, rows.columns, index, step.arrived, hits, heard, here, counters)
+            _route_ahead(table, runs.threshold, rows.columns, index, step.arrived, hits, heard, here, counters)
             here[PHASE] = TAKE
         j = here[JUDGEMENT]
         if here[PHASE] == TAKE:
@@ -102,14 +102,14 @@ def _run(
             here[TURN] = 0
             here[PHASE] = JUDGE
         while here[TURN] < here[STALE]:
-            turn = judge(rows, table, runs, answers, index, stale, here[TURN], here[STALE], step.at[j], log)
+            turn = evaluate(rows, table, runs, answers, index, stale, here[TURN], here[STALE], step.at[j], log)
             here[TURN] = turn
             if turn < here[STALE]:
                 # This query cannot be reported yet: its run starves, its lists lag behind, or the log is full.
                 q = stale[turn]
                 if runs.size[q] < table.k[q] and runs.whole[q] == 0:
                     _fill(rows, table, runs, index, q, step.heads[j + 1], step.moment[j], here, counters)
-                    if runs.bar[q] < heard[q]:
+                    if runs.threshold[q] < heard[q]:
                         _hear_again(rows, table, runs, step.arrived, q, hits, heard, here, counters)
                 return False
         here[STALE] = 0
@@ -125,15 +125,15 @@ def _hear_again(
     start = here[ARRIVAL]
     stop = here[STOP]
     counters[SCORES] += stop - start
-    if not hear(table, q, rows.columns, slots, start, stop, runs.bar[q], heard[q], hits, here[HIT]):
+    if not subscribe(table, q, rows.columns, slots, start, stop, runs.threshold[q], heard[q], hits, here[HIT]):
         here[FELL] = 1
-    heard[q] = runs.bar[q]
+    heard[q] = runs.threshold[q]
 
 
 @leaf
 def _route_ahead(
     table: Queries,
-    bars: Floats,
+    thresholds: Floats,
     columns: Floats,
     index: Index,
     slots: Ints,
@@ -146,11 +146,11 @@ def _route_ahead(
     while True:
         start = here[ARRIVAL]
         stop = min(len(slots), start + here[SIZE])
-        if _route(table, bars, columns, index, slots, start, stop, hits, counters):
+        if _route(table, thresholds, columns, index, slots, start, stop, hits, counters):
             break
         here[SIZE] = max(1, here[SIZE] // 4)
-    for q in range(len(bars)):
-        heard[q] = bars[q]
+    for q in range(len(thresholds)):
+        heard[q] = thresholds[q]
     here[SIZE] = min(BLOCK, 2 * here[SIZE])
     here[STOP] = stop
     here[BLOCK_START] = start
@@ -176,10 +176,10 @@ def new_place(queries: int) -> Ints:
 @leaf
 def begin(runs: Runs, answers: Answers, stale: Ints, here: Ints) -> None:
     """Find the oldest row in any run, and the queries that were touched since the last judgement."""
-    for place in range(OLDEST_OF, len(here)):
-        here[place] = FAR
+    for position in range(OLDEST_OF, len(here)):
+        here[position] = FAR
     here[OLDEST] = FAR
-    for q in range(len(runs.bar)):
+    for q in range(len(runs.threshold)):
         age(here, q, runs.oldest[q])
         if answers.stale[q] == 1:
             stale[here[STALE]] = q
@@ -189,7 +189,7 @@ def begin(runs: Runs, answers: Answers, stale: Ints, here: Ints) -> None:
 @leaf
 def _route(
     table: Queries,
-    bars: Floats,
+    thresholds: Floats,
     columns: Floats,
     index: Index,
     slots: Ints,
@@ -202,8 +202,8 @@ def _route(
     if start == stop:
         return True
     if index.listed:
-        return route_by_lists(table, bars, columns, index, slots, start, stop, hits, counters)
-    return route_by_scan(table, bars, columns, slots, start, stop, hits, counters)
+        return route_by_lists(table, thresholds, columns, index, slots, start, stop, hits, counters)
+    return route_by_scan(table, thresholds, columns, slots, start, stop, hits, counters)
 
 
 @inlined
@@ -239,7 +239,7 @@ def take_in(
         if h + SOON < hits.size[0]:
             fetch_run(runs, hits.query[h + SOON], runs.top[hits.query[h + SOON]])
         q = hits.query[h]
-        if hits.key[h] >= runs.bar[q]:
+        if hits.key[h] >= runs.threshold[q]:
             slot = slots[hits.row[h]]
             rank = admit(runs, q, table.k[q], hits.key[h], rows.seq[slot], slot, head)
             counters[HITS] += 1
@@ -272,11 +272,11 @@ def let_go(
                 unlink(index.points, ordinal & rows.mask, True)
         if here[OLDEST] < head:
             here[OLDEST] = FAR
-            for place in range(OLDEST_OF, len(here)):
-                if here[place] < head:
-                    here[place] = FAR
-                    some = (place - OLDEST_OF) << ALIKE
-                    last = min(some + (1 << ALIKE), len(runs.bar))
+            for position in range(OLDEST_OF, len(here)):
+                if here[position] < head:
+                    here[position] = FAR
+                    some = (position - OLDEST_OF) << ALIKE
+                    last = min(some + (1 << ALIKE), len(runs.threshold))
                     for q in range(some, last):
                         if runs.oldest[q] < head:
                             fetch_run(runs, q, runs.top[q])
@@ -285,8 +285,8 @@ def let_go(
                             rank = expire(runs, q, table.k[q], head)
                             if rank < table.k[q]:
                                 _mark(answers, q, rank, stale, here)
-                        here[place] = min(here[place], runs.oldest[q])
-                here[OLDEST] = min(here[OLDEST], here[place])
+                        here[position] = min(here[position], runs.oldest[q])
+                here[OLDEST] = min(here[OLDEST], here[position])
     else:
         first = step.expiries[j - 1] if j > 0 else 0
         for e in range(first, step.expiries[j]):
@@ -305,15 +305,15 @@ def put_in_order(answers: Answers, stale: Ints, here: Ints) -> None:
     else:
         for i in range(1, n):
             q = stale[i]
-            place = i
-            while place > 0 and stale[place - 1] > q:
-                stale[place] = stale[place - 1]
-                place -= 1
-            stale[place] = q
+            position = i
+            while position > 0 and stale[position - 1] > q:
+                stale[position] = stale[position - 1]
+                position -= 1
+            stale[position] = q
 
 
 @inlined
-def judge(
+def evaluate(
     rows: Rows,
     table: Queries,
     runs: Runs,
@@ -332,7 +332,7 @@ def judge(
         q = stale[t]
         if runs.size[q] < table.k[q] and runs.whole[q] == 0:
             return t
-        if index.listed and runs.room[q] > runs.target[q] and runs.bar[q] > index.influence.level[q]:
+        if index.listed and runs.room[q] > runs.target[q] and runs.threshold[q] > index.influence.level[q]:
             return t
         if log.size[0] + 2 * table.k[q] > len(log.key):
             return t
@@ -358,16 +358,16 @@ def _fill(
 def age(here: Ints, q: int, oldest: int) -> None:
     """Note the age of a query's oldest row, or one that is no younger."""
     here[OLDEST] = min(here[OLDEST], oldest)
-    place = OLDEST_OF + (q >> ALIKE)
-    here[place] = min(here[place], oldest)
+    position = OLDEST_OF + (q >> ALIKE)
+    here[position] = min(here[position], oldest)
 
 
 @inner
-def _level(index: Index, table: Queries, q: int, bar: float) -> Index:
+def _level(index: Index, table: Queries, q: int, threshold: float) -> Index:
     """Bring the influence lists up to a query's new bar."""
-    if not index.listed or index.influence.level[q] == bar:
+    if not index.listed or index.influence.level[q] == threshold:
         return index
-    influence = move_level(index.influence, index.cells, index.reach, table, q, bar)
+    influence = move_level(index.influence, index.cells, index.reach, table, q, threshold)
     return Index(index.cells, index.reach, influence, index.points, index.listed, index.walked, index.kind)
 
 
@@ -388,15 +388,15 @@ def _withdraw(
     if index.walked:
         unlink(index.points, slot, False)
     first = ZERO
-    number = len(runs.bar)
+    number = len(runs.threshold)
     if index.listed:
         cell = locate(index.cells, rows.columns, slot)
         first = index.influence.first[cell]
         number = index.influence.size[cell]
-    for place in range(number):
-        q = index.influence.pool[first + place] if index.listed else place
+    for position in range(number):
+        q = index.influence.pool[first + position] if index.listed else position
         key = score_row(table, q, rows.columns, slot)
-        if key >= runs.bar[q]:
+        if key >= runs.threshold[q]:
             rank = remove(runs, q, table.k[q], key, rows.seq[slot])
             if rank < table.k[q]:
                 _mark(answers, q, rank, stale, here)

@@ -35,7 +35,7 @@ class Points(NamedTuple):
     spare: Ints  # free chunks, as a stack
     spares: Ints  # one number
     values: Floats  # (chunks * CHUNK, axes + 1): a row's values and, so that one look fetches both, its slot
-    place: Ints  # by slot; empty where rows go in the order they came
+    index_of: Ints  # by slot; empty where rows go in the order they came
     cell: np.ndarray  # int32, by slot
     heap_bound: Floats  # room for the walk
     heap_code: Ints
@@ -50,11 +50,11 @@ def fetch_end(points: Points, cell: int) -> None:
 @inlined
 def fetch_behind(points: Points, cell: int) -> None:
     """Ask for the place behind a cell's last row, some rows before it is needed."""
-    place = points.ends[cell, LAST] * CHUNK + points.ends[cell, BEHIND]
-    if 0 <= place < len(points.values):
+    index = points.ends[cell, LAST] * CHUNK + points.ends[cell, BEHIND]
+    if 0 <= index < len(points.values):
         width = points.values.shape[1]
-        fetch(points.values, place * width)
-        fetch(points.values, place * width + width - 1)
+        fetch(points.values, index * width)
+        fetch(points.values, index * width + width - 1)
 
 
 @inlined
@@ -74,13 +74,13 @@ def link(points: Points, cells: Cells, columns: Floats, slot: int, cell: int) ->
         points.ends[cell, LAST] = new
         chunk = new
         behind = 0
-    place = chunk * CHUNK + behind
+    index = chunk * CHUNK + behind
     axes = len(cells.column)
     for i in range(axes):
-        points.values[place, i] = columns[cells.column[i], slot]
-    points.values[place, axes] = slot
-    if len(points.place) > 0:
-        points.place[slot] = place
+        points.values[index, i] = columns[cells.column[i], slot]
+    points.values[index, axes] = slot
+    if len(points.index_of) > 0:
+        points.index_of[slot] = index
     points.cell[slot] = cell
     points.ends[cell, BEHIND] = behind + 1
 
@@ -93,10 +93,10 @@ def unlink(points: Points, slot: int, fifo: bool) -> None:
     at = points.ends[cell, AT]
     if not fifo:
         first = chunk * CHUNK + at
-        place = points.place[slot]
+        index = points.index_of[slot]
         for i in range(points.values.shape[1]):
-            points.values[place, i] = points.values[first, i]
-        points.place[int(points.values[place, points.values.shape[1] - 1])] = place
+            points.values[index, i] = points.values[first, i]
+        points.index_of[int(points.values[index, points.values.shape[1] - 1])] = index
     at += 1
     points.ends[cell, AT] = at
     empty = chunk == points.ends[cell, LAST] and at == points.ends[cell, BEHIND]
@@ -131,7 +131,7 @@ def fill_by_walk(
         size = cells_above(cells, reach, table, q, -np.inf, points.heap_code, points.heap_bound)
         for i in range(size // 2 - 1, -1, -1):
             _sink(points, i, size)
-    while size > 0 and points.heap_bound[0] >= runs.bar[q]:
+    while size > 0 and points.heap_bound[0] >= runs.threshold[q]:
         code = points.heap_code[0]
         size -= 1
         points.heap_bound[0] = points.heap_bound[size]
@@ -170,15 +170,15 @@ def _take(table: Queries, q: int, rows: Rows, points: Points, cell: int, runs: R
     while chunk >= 0:
         stop = points.ends[cell, BEHIND] if chunk == points.ends[cell, LAST] else CHUNK
         counters[SCORES] += stop - at
-        for place in range(chunk * CHUNK + at, chunk * CHUNK + stop):
+        for index in range(chunk * CHUNK + at, chunk * CHUNK + stop):
             if linear:
-                key = table.value[q, 0] * points.values[place, 0]
+                key = table.value[q, 0] * points.values[index, 0]
                 for i in range(1, table.terms[q]):
-                    key += table.value[q, i] * points.values[place, i]
+                    key += table.value[q, i] * points.values[index, i]
             else:
-                key = score_row(table, q, rows.columns, int(points.values[place, axes]))
-            if key >= runs.bar[q]:
-                slot = int(points.values[place, axes])
+                key = score_row(table, q, rows.columns, int(points.values[index, axes]))
+            if key >= runs.threshold[q]:
+                slot = int(points.values[index, axes])
                 if inside(table, q, rows.columns, slot):
                     offer(runs, q, key, rows.seq[slot], slot)
         chunk = points.following[chunk]
@@ -186,34 +186,34 @@ def _take(table: Queries, q: int, rows: Rows, points: Points, cell: int, runs: R
 
 
 @inlined
-def _rise(points: Points, place: int, bound: float, code: int) -> None:
+def _rise(points: Points, index: int, bound: float, code: int) -> None:
     """Add a cell to the heap."""
-    while place > 0:
-        parent = (place - 1) // 2
+    while index > 0:
+        parent = (index - 1) // 2
         if points.heap_bound[parent] >= bound:
             break
-        points.heap_bound[place] = points.heap_bound[parent]
-        points.heap_code[place] = points.heap_code[parent]
-        place = parent
-    points.heap_bound[place] = bound
-    points.heap_code[place] = code
+        points.heap_bound[index] = points.heap_bound[parent]
+        points.heap_code[index] = points.heap_code[parent]
+        index = parent
+    points.heap_bound[index] = bound
+    points.heap_code[index] = code
 
 
 @inlined
-def _sink(points: Points, place: int, size: int) -> None:
-    """Let the entry at ``place`` sink to where both below it are smaller."""
-    bound = points.heap_bound[place]
-    code = points.heap_code[place]
+def _sink(points: Points, index: int, size: int) -> None:
+    """Let the entry at ``index`` sink to where both below it are smaller."""
+    bound = points.heap_bound[index]
+    code = points.heap_code[index]
     while True:
-        child = 2 * place + 1
+        child = 2 * index + 1
         if child >= size:
             break
         if child + 1 < size and points.heap_bound[child + 1] > points.heap_bound[child]:
             child += 1
         if points.heap_bound[child] <= bound:
             break
-        points.heap_bound[place] = points.heap_bound[child]
-        points.heap_code[place] = points.heap_code[child]
-        place = child
-    points.heap_bound[place] = bound
-    points.heap_code[place] = code
+        points.heap_bound[index] = points.heap_bound[child]
+        points.heap_code[index] = points.heap_code[child]
+        index = child
+    points.heap_bound[index] = bound
+    points.heap_code[index] = code

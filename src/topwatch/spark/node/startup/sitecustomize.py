@@ -32,9 +32,9 @@ def installed_first(path: list[str], home: str) -> list[str]:
 def _next_one() -> None:
     """Run the file of this name that Python would have run without this one."""
     rest = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
-    found = importlib.machinery.PathFinder.find_spec("sitecustomize", rest)
-    if found is not None and found.loader is not None:
-        found.loader.exec_module(importlib.util.module_from_spec(found))
+    result = importlib.machinery.PathFinder.find_spec("sitecustomize", rest)
+    if result is not None and result.loader is not None:
+        result.loader.exec_module(importlib.util.module_from_spec(result))
 
 
 def _load_for_all() -> None:

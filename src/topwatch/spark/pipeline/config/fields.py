@@ -63,9 +63,9 @@ def _once(names: tuple[str, ...]) -> tuple[str, ...]:
     if not names:
         raise refuse("expected at least one name, got an empty list")
     seen: set[str] = set()
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         if name in seen:
-            raise refuse(f"names {name!r} twice", place)
+            raise refuse(f"names {name!r} twice", index)
         seen.add(name)
     return names
 

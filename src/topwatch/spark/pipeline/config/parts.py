@@ -81,18 +81,18 @@ class Part(BaseModel):
 
     @classmethod
     def _reworded(cls, line: ErrorDetails) -> InitErrorDetails:
-        kind, place, value = line["type"], line["loc"], line["input"]
+        kind, index, value = line["type"], line["loc"], line["input"]
         if kind == "refused":
             error = refuse(line["ctx"]["text"], *line["ctx"]["at"])
         elif kind in ("extra_forbidden", "invalid_key"):
-            error = refuse(f"unknown field; accepted are {', '.join(cls.names())}{cls._nearest(place[-1])}")
-        elif not place:
+            error = refuse(f"unknown field; accepted are {', '.join(cls.names())}{cls._nearest(index[-1])}")
+        elif not index:
             error = refuse(f"expected {cls.shape or 'a mapping of ' + ', '.join(cls.names())}, got {said(value)}")
         elif kind == "missing":
-            error = refuse(f"missing; expected {cls._accepted(place[0])}")
+            error = refuse(f"missing; expected {cls._accepted(index[0])}")
         else:
-            error = refuse(f"expected {cls._accepted(place[0])}, got {said(value)}")
-        return InitErrorDetails(type=error, loc=place, input=value)
+            error = refuse(f"expected {cls._accepted(index[0])}, got {said(value)}")
+        return InitErrorDetails(type=error, loc=index, input=value)
 
     @classmethod
     def _nearest(cls, name: str | int) -> str:

@@ -39,9 +39,9 @@ class Document:
         """Its plain values."""
         return self.root.data
 
-    def place(self, path: Path) -> tuple[int, int]:
+    def index(self, path: Path) -> tuple[int, int]:
         """Return line and column of the key or item at a path, or of the nearest thing above it that is in the file."""
-        node, found = self.root, (self.root.line, self.root.column)
+        node, result = self.root, (self.root.line, self.root.column)
         for step in path:
             if node.pairs is not None:
                 if id(node) not in self._pairs:
@@ -49,17 +49,17 @@ class Document:
                 pair = self._pairs[id(node)].get(str(step))
                 if pair is None:
                     break
-                found, node = pair[:2], pair[2]
+                result, node = pair[:2], pair[2]
             elif node.items is not None and isinstance(step, int) and step < len(node.items):
                 node = node.items[step]
-                found = (node.line, node.column)
+                result = (node.line, node.column)
             else:
                 break
-        return found
+        return result
 
     def error(self, problems: list[Problem]) -> PipelineError:
         """Put all problems into one error, in the order of lines."""
-        placed = sorted(((self.place(problem.path), problem) for problem in problems), key=lambda pair: pair[0])
+        placed = sorted(((self.index(problem.path), problem) for problem in problems), key=lambda pair: pair[0])
         return PipelineError(*(f"{self.name}:{line}: {problem}" for (line, _), problem in placed))
 
 
@@ -92,9 +92,9 @@ def dotted(path: Path) -> str:
 
 def _character(name: str, text: str, error: Any) -> str:
     """Say which character cannot stand in YAML. Its place is found anew: the parsers count bytes or characters."""
-    found = yaml.reader.Reader.NON_PRINTABLE.search(text)
-    place, character = (found.start(), found[0]) if found else (0, str(error.character))
-    return f"{name}:{text.count(chr(10), 0, place) + 1}: the character {character!r} is not accepted in YAML"
+    result = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    index, character = (result.start(), result[0]) if result else (0, str(error.character))
+    return f"{name}:{text.count(chr(10), 0, index) + 1}: the character {character!r} is not accepted in YAML"
 
 
 def _in_words(name: str, error: Any) -> str:

@@ -105,8 +105,8 @@ class Scored(Question):
 
     def columns(self) -> Iterator[Named]:
         """Name the columns, each with the place where it stands."""
-        for place, column in self.score.columns():
-            yield ("score", *place), column
+        for index, column in self.score.columns():
+            yield ("score", *index), column
         yield from super().columns()
 
 
@@ -197,8 +197,8 @@ class Gathered(Question):
 
     def columns(self) -> Iterator[Named]:
         """Name the columns, each with the place where it stands."""
-        for place, column in (("source", self.source), ("value", self.value)):
-            yield (place,), column
+        for index, column in (("source", self.source), ("value", self.value)):
+            yield (index,), column
         yield from super().columns()
 
 

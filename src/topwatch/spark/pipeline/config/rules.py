@@ -55,23 +55,23 @@ class Draft:
         if "queries" in self.fine:
             return dict(enumerate(self.fine["queries"]))
         listed = self.data.get("queries")
-        found = {}
-        for place, value in enumerate(listed if isinstance(listed, list) else []):
+        result = {}
+        for index, value in enumerate(listed if isinstance(listed, list) else []):
             try:
-                found[place] = question(value)
+                result[index] = question(value)
             except ValueError:  # pydantic's are ValueErrors too; the reading has told them already
                 continue
-        return found
+        return result
 
 
 def problems(draft: Draft) -> list[Problem]:
     """Find what does not go together."""
     rules = (needs_time, needs_id, needs_checkpoint, names_differ, columns_are_there, options_fit)
-    found = list(chain.from_iterable(rule(draft) for rule in rules))
-    wrong = {problem.path[0] for problem in found} | {
+    result = list(chain.from_iterable(rule(draft) for rule in rules))
+    wrong = {problem.path[0] for problem in result} | {
         field for field in SETTINGS if draft.given(field) and field not in draft.fine
     }
-    return found if wrong & SETTINGS or not draft.given("window") else [*found, *algorithms_serve(draft)]
+    return result if wrong & SETTINGS or not draft.given("window") else [*result, *algorithms_serve(draft)]
 
 
 def needs_time(draft: Draft) -> Iterator[Problem]:
@@ -110,11 +110,11 @@ def names_differ(draft: Draft) -> Iterator[Problem]:
     """Changes tell queries apart by name."""
     listed = draft.data.get("queries")
     first: dict[str, int] = {}
-    for place, value in enumerate(listed if isinstance(listed, list) else []):
+    for index, value in enumerate(listed if isinstance(listed, list) else []):
         name = value.get("name") if isinstance(value, Mapping) else None
-        if isinstance(name, str) and first.setdefault(name, place) != place:
+        if isinstance(name, str) and first.setdefault(name, index) != index:
             text = f"{name!r} is the name of queries[{first[name]}]; every query needs a name of its own"
-            yield Problem(("queries", place, "name"), text)
+            yield Problem(("queries", index, "name"), text)
 
 
 def columns_are_there(draft: Draft) -> Iterator[Problem]:
@@ -125,12 +125,12 @@ def columns_are_there(draft: Draft) -> Iterator[Problem]:
         return
     named: list[tuple[Path, str]] = [((field,), draft.get(field)) for field in ("id", "time") if draft.get(field)]
     by = draft.get("by") or ()
-    named += [(("by", place) if len(by) > 1 else ("by",), column) for place, column in enumerate(by)]
+    named += [(("by", index) if len(by) > 1 else ("by",), column) for index, column in enumerate(by)]
     chunks = draft.get("chunks")
     if isinstance(chunks, Chunks):
         named += [(("chunks", field), getattr(chunks, field)) for field in ("source", "value")]
-    for place, asked in draft.questions.items():
-        named += [(("queries", place, *path), column) for path, column in asked.columns()]
+    for index, asked in draft.questions.items():
+        named += [(("queries", index, *path), column) for path, column in asked.columns()]
     there = set(known)
     missing = ((path, column) for path, column in named if column not in there)
     listed = ", ".join(known[:MOST_NAMES]) + (" ..." if len(known) > MOST_NAMES else "")
@@ -151,20 +151,20 @@ def options_fit(draft: Draft) -> Iterator[Problem]:
 def algorithms_serve(draft: Draft) -> Iterator[Problem]:
     """Ask the planner: a monitor is made and thrown away."""
     settings = Pipeline.model_construct(**{field: value for field, value in draft.fine.items() if field in SETTINGS})
-    queries = {place: asked.build() for place, asked in draft.questions.items()}
+    queries = {index: asked.build() for index, asked in draft.questions.items()}
     for problem in names_differ(draft):  # which is told there
-        place = int(problem.path[1])
-        if place in queries:
-            queries[place] = replace(queries[place], name=f"queries[{place}]")
+        index = int(problem.path[1])
+        if index in queries:
+            queries[index] = replace(queries[index], name=f"queries[{index}]")
     try:
         refusal = _refusal(settings, list(queries.values()))
         option = refusal.partition(": ")[0]
         if option in settings.options:
             yield Problem(("options", option), refusal.removeprefix(f"{option}: "))
         elif refusal:
-            named = {place: replace(query, name=query.name or f"queries[{place}]") for place, query in queries.items()}
-            found = list(islice(_alone(settings, list(named.items())), MOST_PROBLEMS))
-            yield from found or [Problem(("queries",), refusal)]
+            named = {index: replace(query, name=query.name or f"queries[{index}]") for index, query in queries.items()}
+            result = list(islice(_alone(settings, list(named.items())), MOST_PROBLEMS))
+            yield from result or [Problem(("queries",), refusal)]
     except (MemoryError, ValueError, OverflowError):
         text = f"the {settings.window}, queries and options need more memory than this machine has"
         yield Problem(("window",), text)

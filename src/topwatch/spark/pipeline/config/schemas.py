@@ -39,11 +39,11 @@ def columns_of(ddl: str) -> tuple[str, ...]:
 def _parts(ddl: str) -> Iterator[str]:
     depth, start = 0, 0
     plain = _QUOTED.sub(lambda match: "_" * len(match[0]), ddl)
-    for place, character in enumerate(plain):
+    for index, character in enumerate(plain):
         depth += (character in "<(") - (character in ">)")
         if character == "," and depth == 0:
-            yield ddl[start:place]
-            start = place + 1
+            yield ddl[start:index]
+            start = index + 1
     left = "quote" if set("`'\"") & set(plain) else "bracket" if depth else ""
     if left:
         raise refuse(f"expected {DDL}, got a {left} without its pair in {ddl!r}")

@@ -165,9 +165,9 @@ class _Builder:
                 )
 
     def _scalar(self, event: Any) -> None:
-        found = yaml.reader.Reader.NON_PRINTABLE.search(event.value)
-        if found:
-            raise self._wrong(event, f"the character {found[0]!r} is not accepted")
+        result = yaml.reader.Reader.NON_PRINTABLE.search(event.value)
+        if result:
+            raise self._wrong(event, f"the character {result[0]!r} is not accepted")
         if self._awaits_key():
             plain = event.tag is None and event.implicit[0]
             self._key(event, _MERGE if plain and event.value == _MERGE else self._value(event), plain)
@@ -279,8 +279,8 @@ class _Builder:
                 if part.pairs is None:
                     text = "expected a mapping, or a list of them, such as *name"
                     raise NotAPipelineError(line, self._path(), text)
-                found = {pair[0] for pair in part.pairs}
-                opened.merged = [pair for pair in opened.merged if pair[0] not in found] + part.pairs
+                result = {pair[0] for pair in part.pairs}
+                opened.merged = [pair for pair in opened.merged if pair[0] not in result] + part.pairs
         else:
             opened.node.pairs.append((*opened.key, node))
             opened.node.data[key] = node.data
@@ -288,13 +288,13 @@ class _Builder:
 
     def _path(self) -> Path:
         """The keys and positions that lead to what comes next."""
-        found: list[str | int] = []
+        result: list[str | int] = []
         for opened in self._stack:
             if opened.node.items is not None:
-                found.append(len(opened.node.items))
+                result.append(len(opened.node.items))
             elif opened.key is not None:
-                found.append(opened.key[0])
-        return tuple(found)
+                result.append(opened.key[0])
+        return tuple(result)
 
     def _tag(self, event: Any) -> NotAPipelineError:
         tag = event.tag
