@@ -28,7 +28,7 @@ hypothesis.settings.load_profile("topwatch")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    # A change is judged by the same streams each time; on a developer's machine they are new ones with every run.
+    # A change is evaluated by the same streams each time; on a developer's machine they are new ones with every run.
     fresh = "2006" if "CI" in os.environ else str(time.time_ns() % 2**32)
     default = os.environ.get("TOPWATCH_SEED", fresh)
     parser.addoption("--seed", type=int, default=int(default), help="seed of the random tests (or TOPWATCH_SEED)")

@@ -142,7 +142,7 @@ class Stream:
         return query
 
     def wanted(self) -> list[Line]:
-        """What monitors say that compute every answer anew, one for each group."""
+        """What monitors say that compute every answer again, one for each group."""
         pipeline = read(self.file)
         table = pa.concat_tables(self.tables)
         table = table.filter(pc.is_valid(table.column("id")))

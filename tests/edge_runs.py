@@ -87,7 +87,7 @@ class GroupedEngine:
 
 
 def run(port: int, count: int, ticks: int, each: int, patience: float, seed: int, method: str = "filter") -> Course:
-    """Run a fleet; a tenth of it is killed and started again, at other moments, some of it several times."""
+    """Run a grouped engine; a tenth of it is killed and started again, at other moments, some of it several times."""
     import fleets
     import numpy as np
 

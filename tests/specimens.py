@@ -97,7 +97,7 @@ def batch(rng: np.random.Generator, start: int, rows: int, strings: bool = False
 
 
 def specimen(name: str, rng: np.random.Generator) -> Any:
-    """Return the monitor of that name, some rows after a judgement; queries have come and gone."""
+    """Return the monitor of that name, some rows after an evaluation; queries have come and gone."""
     algorithm, _, kind = name.partition("-")
     window = WINDOWS.get(kind, WINDOWS["time"])
     options: dict[str, Any] = {"every": 7, "time": "t"}

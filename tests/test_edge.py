@@ -165,7 +165,7 @@ def test_devices_are_heard_in_the_first_timestamp_of_a_new_connection(port: int)
 
 
 def test_agents_outlive_the_broker(tmp_path: Path, port: int) -> None:
-    """The broker goes and comes back; agents and coordinator connect again, and devices join anew."""
+    """The broker goes and comes back; agents and coordinator connect again, and devices join again."""
     agent = coordinator = None
     try:
         with mosquitto(tmp_path) as other:

@@ -1,4 +1,4 @@
-"""A fleet says for each group what a monitor of its own would say."""
+"""A grouped engine says for each group what a monitor of its own would say."""
 
 from __future__ import annotations
 
@@ -125,7 +125,9 @@ def test_long_blocks_and_any_number_of_columns(rng: np.random.Generator, size: i
 
 
 def pushes(rng: np.random.Generator, groups: list[np.ndarray], size: int) -> tuple[GroupedEngine, list[int], list[int]]:
-    """Push rows of some groups; return the fleet, and after each push how many pages it has used and has read again."""
+    """Push rows of some groups; return the grouped engine, and after each push how many pages it has used and has
+    read again.
+    """
     engine = GroupedEngine([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, size, 0, 1, away=True)
     pushed: list[Any] = []
     used, read = [], [0]

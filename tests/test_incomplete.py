@@ -114,7 +114,7 @@ def test_why() -> None:
 def test_entries_say_what_is_known_of_an_object(said: dict[str, Any], best: list[float]) -> None:
     monitor = tw.Monitor(tw.IncompleteTopK(k=2, sources=TWO, **said), window=tw.last(4), every=3)
     monitor.push({"id": ["a", "b", "b"], "source": ["EWR", "EWR", "JFK"], "value": [2.0, 2.0, 3.0]})
-    monitor.push({"id": ["a"], "source": ["JFK"], "value": [4.0]})  # not judged yet
+    monitor.push({"id": ["a"], "source": ["JFK"], "value": [4.0]})  # not evaluated yet
     for each in (monitor, tw.Monitor.restore(monitor.snapshot())):
         first, second = each.answer()
         assert (first.id, first.sources, first.current) == ("b", ("EWR", "JFK"), first.score)

@@ -54,7 +54,7 @@ def stream() -> dict[str, np.ndarray]:
 
 
 def wrong_answers(rule: Rule) -> int:
-    """How many judgements of the model differ from the truth."""
+    """How many evaluations of the model differ from the truth."""
     rows = stream()
     total = len(rows["id"])
     due: dict[int, int] = {}

@@ -117,7 +117,7 @@ def test_there_and_back(algorithm: str, kind: str, rng: np.random.Generator) -> 
 
 
 def test_changes_at_a_switch_are_the_difference_to_what_was_reported(rng: np.random.Generator) -> None:
-    """Judged seldom: the level changes between two judgements, and the answer keeps the note of the last one."""
+    """Evaluated seldom: the level changes between two evaluations, and the answer keeps the note of the last one."""
     s = Stream(rng, every=3 * BATCH)
     s.until(1, 0.5)
     s.until(2, 0.4)

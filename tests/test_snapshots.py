@@ -159,7 +159,7 @@ ARRAYS: list[tuple[str, str, Callable[[np.ndarray], np.ndarray], str]] = [
     ("pa-rows", "engine 0 sizes", lambda a: written(a, 0, a[0] + 1), "shape"),
     ("pa-rows", "engine 0 ticks", lambda a: written(a, 0, 10**9), "from"),
     ("pa-rows", "engine 0 ticks", lambda a: swapped(a, 0, 1), "best first"),
-    ("pa-rows", "engine 0 bars", lambda a: written(a, 0, np.inf), "at most"),
+    ("pa-rows", "engine 0 thresholds", lambda a: written(a, 0, np.inf), "at most"),
     ("pa-rows", "engine 0 rows", lambda a: a + 1, "from 40 to 40"),
     ("pa-rows", "answer 0 rows", lambda a: written(a, 0, a[1]), "best first|differ"),
     ("pa-rows", "answer 0 keys", lambda a: written(a, 0, -1e9), "best first"),

@@ -9,7 +9,7 @@ import pytest
 from sizes import Scale
 
 import topwatch as tw
-from topwatch.monitor import planner
+from topwatch.algorithms.registry import algorithms
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep, as_query, as_window, serves
 from topwatch.testing.oracle import Query, Seconds, Window
@@ -17,7 +17,7 @@ from topwatch.testing.oracle_dominating import carrier
 from topwatch.testing.oracle_incomplete import Incomplete
 from topwatch.testing.oracle_scores import Score
 
-EXACT = [name for name, known in planner.ALGORITHMS.items() if known.exact]
+EXACT = [name for name, known in algorithms().items() if known.exact]
 WINDOWS = [Window("count", 25), Window("time", 6), Window("latest")]
 SOURCES = ("north", "east", "south")
 
@@ -54,10 +54,10 @@ def test_the_last_query_goes_and_comes_back(
     read_on: bool, algorithm: str, window: Window, every: int | Seconds, rng: np.random.Generator, scale: Scale
 ) -> None:
     """Also before the window is full. Where another engine's query needs the columns, rows between have values."""
-    family = planner.ALGORITHMS[algorithm].family or "topk"
+    family = algorithms()[algorithm].family or "topk"
     leaving = of_family(family, window.kind == "latest")
     leaving = [query for query in leaving if algorithm != "brute" or query.kind != "frequent"]
-    if window.kind == "latest" and not planner.ALGORITHMS[algorithm].latest:
+    if window.kind == "latest" and not algorithms()[algorithm].latest:
         pytest.skip(f"{algorithm} does not serve this")
     stays = mixtures.query("stays", mixtures.SCORES["linear"], above=0.9)
     if read_on and (family != "topk" or algorithm == "brute"):
@@ -77,7 +77,7 @@ def test_the_last_query_goes_and_comes_back(
 @pytest.mark.parametrize("algorithm", ["pa", "approx", "ahba", "amsa", "sampling"])
 def test_no_row_that_has_left_the_window_is_an_answer(algorithm: str, rng: np.random.Generator) -> None:
     """The same for those that are not exact."""
-    family = planner.ALGORITHMS[algorithm].family
+    family = algorithms()[algorithm].family
     latest = algorithm == "sampling"
     window = Window("latest") if latest else Window("count", 25)
     queries = [as_query(query) for query in of_family(family, latest) if (query.kind == "frequent") == latest]

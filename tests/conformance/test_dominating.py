@@ -1,4 +1,4 @@
-"""Queries that count dominated rows: every algorithm equals the oracle at every judgement."""
+"""Queries that count dominated rows: every algorithm equals the oracle at every evaluation."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_options_do_not_change_answers(algorithm: str, options: dict[str, Any], 
 @pytest.mark.parametrize("data", ["ind", "ant", "mass"])
 @pytest.mark.parametrize("kind", ["count", "time"])
 def test_boards_that_are_used_for_long(kind: str, data: str, rng: np.random.Generator) -> None:
-    """ADA with a Δt so long that its board is seldom made anew, and that all rows near the answer are candidates."""
+    """ADA with a Δt so long that its board is seldom made again, and that all rows near the answer are candidates."""
     size, rows = (400, 2400) if COMPILED else (60, 200)
     stream = {"id": np.arange(rows), "time": np.arange(rows) / 4, **streams.columns(rng, data, rows, 3)}
     queries = [rivals(f"k{k}", {"x0": "min", "x1": "max", "x2": "min"}, k) for k in (2, 16)]

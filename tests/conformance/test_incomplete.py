@@ -1,4 +1,4 @@
-"""Queries over incomplete objects: every algorithm equals the oracle at every judgement."""
+"""Queries over incomplete objects: every algorithm equals the oracle at every evaluation."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_latest_windows_are_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", INCOMPLETE)
 def test_a_window_that_grows(algorithm: str, rng: np.random.Generator) -> None:
-    """Rows of a time window get new slots while some have expired and no judgement has seen that yet."""
+    """Rows of a time window get new slots while some have expired and no evaluation has seen that yet."""
     rows = 9000
     stream = make(rng, rows, 400)
     stream["time"] = np.sort(rng.integers(0, 80, rows)) * 0.125 + np.where(np.arange(rows) > 1000, 5.0, 0.0)
@@ -147,7 +147,7 @@ def test_sla_without_a_view(rng: np.random.Generator, scale: Scale) -> None:
 
 
 def test_bounds_that_widen_with_every_row(rng: np.random.Generator) -> None:
-    """Rising and falling values, all judged; a restart in between."""
+    """Rising and falling values, all evaluated; a restart in between."""
     rows = 120
     stream = make(rng, rows, 10)
     stream["value"] = np.where(np.arange(rows) % 3 == 0, -1.0, 1.0) * np.arange(rows)

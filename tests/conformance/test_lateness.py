@@ -18,7 +18,7 @@ LATENESS = 3.0  # seconds
 
 
 def in_order(times: np.ndarray, lateness: Any) -> tuple[list[int], int]:
-    """Return the rows that count, as they are judged, and how many are late: row by row, as a person would do it."""
+    """Return the rows that count, as they are evaluated, and how many are late: row by row, as a person would do it."""
     kept: list[int] = []
     latest = None
     for row, time in enumerate(times.tolist()):

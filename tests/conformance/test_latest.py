@@ -1,4 +1,4 @@
-"""One live row per id: updates, deletions, and both between judgements."""
+"""One live row per id: updates, deletions, and both between evaluations."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TestByHand:
         both = Lockstep([TOP], LATEST, 3, algorithm)
         both.push(rows(x=5, y=4, z=3))
         assert both.delete(["x"]) == []
-        both.add(mixtures.query("late", TOP.score, 1))  # sees x: the last judgement did
+        both.add(mixtures.query("late", TOP.score, 1))  # sees x: the last evaluation did
         both.push(rows(v=0, w=0))
         assert len(both.push(rows(u=0))) == 4
 

@@ -1,4 +1,4 @@
-"""Streams long enough for buffers to grow, chunks to be merged and grids to be made anew."""
+"""Streams long enough for buffers to grow, chunks to be merged and grids to be made again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_long_stream(algorithm: str, kind: str, rng: np.random.Generator) -> None:
-    """Judged seldom, so that the oracle keeps up; in one batch of 70,000 rows, then in small ones."""
+    """Evaluated seldom, so that the oracle keeps up; in one batch of 70,000 rows, then in small ones."""
     window, shape = KINDS[kind], str(rng.choice(["uniform", "drifting", "scaled"]))
     rows = 70_000 if algorithm not in ("tsl", "brute") else 20_000
     stream = streams.make(shape, rng, rows + 3000, pool=3000)

@@ -153,7 +153,7 @@ class TestByHand:
 
 @pytest.mark.parametrize("stamped", [False, True], ids=["seconds", "timestamps"])
 def test_a_window_of_many_boundaries(stamped: bool, rng: np.random.Generator, scale: Scale) -> None:
-    """An hour, judged each second, in which few rows come: those boundaries are judged that see one come or go."""
+    """An hour, evaluated each second, in which few rows come: only boundaries that see one come or go are evaluated."""
     stream = sparse(rng, max(60, scale.rows // 8))
     if stamped:
         stream["time"] = np.datetime64("2024-02-29T23:59:00", "ns") + (stream["time"] * 1e9).astype("timedelta64[ns]")

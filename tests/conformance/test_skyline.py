@@ -1,4 +1,4 @@
-"""Skylines, and how often ids are in them: every algorithm equals the oracle at every judgement."""
+"""Skylines, and how often ids are in them: every algorithm equals the oracle at every evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event time: windows that expire, time that moves on without rows, judgements at boundaries."""
+"""Event time: windows that expire, time that moves on without rows, evaluations at boundaries."""
 
 from __future__ import annotations
 

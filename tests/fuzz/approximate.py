@@ -71,7 +71,7 @@ class Rough(Lockstep):
             assert self.monitor.why(plain(ids_of(case, [what[0]])[0]), what[1]).reason
 
     def compare(self, got: Any, expected: Any, what: str) -> list[Any]:
-        """Called once by the base: begins anew with an oracle that ranks all rows."""
+        """Called once by the base: begins again with an oracle that ranks all rows."""
         old = self.oracle
         self.oracle = Oracle(map(whole, self.asked.values()), old.window, old.every, time=self.time)
         return []

@@ -7,8 +7,8 @@ from fuzz import (
     batches_fuzzed,
     commands_fuzzed,
     configurations,
-    engine,
     expressions_fuzzed,
+    groups_fuzzed,
     messages_fuzzed,
     monitors,
     mqtt_fuzzed,
@@ -19,7 +19,7 @@ from fuzz import (
 MODULES = (
     monitors,
     approximate,
-    engine,
+    groups_fuzzed,
     snapshots_fuzzed,
     configurations,
     batches_fuzzed,

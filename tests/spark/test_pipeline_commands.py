@@ -44,7 +44,7 @@ def test_explain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert described == [
         "source: parquet files data/*.parquet",
         "order: by ts, with 5 minutes for rows out of order; rows that cannot be used are counted and kept in bad/",
-        "window: last 100,000 rows for each region, judged after every row",
+        "window: last 100,000 rows for each region, evaluated after every row",
         "state: at most 100,000 rows of 6 numbers and an id (5 MB without ids) for each region, kept in ckpt/",
         "sink: changes to parquet out/, every 10 seconds",
     ]

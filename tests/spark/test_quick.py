@@ -1,4 +1,4 @@
-"""Spark's Python processes start quickly: PySpark is not compiled anew, and both steps of a stream share them."""
+"""Spark's Python processes start quickly: PySpark is not compiled again, and both steps of a stream share them."""
 
 from __future__ import annotations
 

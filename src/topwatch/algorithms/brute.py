@@ -1,7 +1,7 @@
-"""Brute: compute every answer again at every judgement.
+"""Brute: compute every answer again at every evaluation.
 
 Plain NumPy, no kernels, no state but the last answers. It serves every query on every window, and is what to trust when
-something looks odd. Cost per judgement: O(Q N log N), and O(Q N²) for queries that ask which rows dominate which.
+something looks odd. Cost per evaluation: O(Q N log N), and O(Q N²) for queries that ask which rows dominate which.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Brute:
         return len(self._queries) - 1
 
     def start(self, index: int, head: int, moment: int, at: int) -> Report:
-        """Judge a new query over the rows of the last judgement."""
+        """Evaluate a new query over the rows of the last evaluation."""
         return _joined(self._evaluate(index, self._live(head, moment), at))
 
     def resume(self, head: int, evaluated: int) -> None:
@@ -59,7 +59,7 @@ class Brute:
         self._queries[index] = None
 
     def process(self, step: Step) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         result: list[Report] = []
         for j, at in enumerate(step.at):
             live = self._live(int(step.heads[j + 1]), int(step.moment[j]))
@@ -101,7 +101,7 @@ class Brute:
         return list(zip(number.tolist(), keys.tolist(), strict=True))
 
     def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
-        """Return the slots and keys of the last judgement's answer, best first."""
+        """Return the slots and keys of the last evaluation's answer, best first."""
         slots, keys, _ = self._answers[index]
         return slots, keys
 

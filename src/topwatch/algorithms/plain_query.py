@@ -55,7 +55,7 @@ class PlainQuery:
     # ---- what an algorithm does its own way
 
     def begin_with(self, entries: list[Entry]) -> None:
-        """Begin anew with these rows, the oldest first."""
+        """Begin again with these rows, the oldest first."""
         raise NotImplementedError
 
     def arrive(self, entry: Entry) -> None:
@@ -73,7 +73,7 @@ class PlainQuery:
     # ---- what is the same for all
 
     def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``reported`` are the slots and keys that were last reported."""
+        """Begin again with these rows; ``reported`` are the slots and keys that were last reported."""
         self._entries = {entry[2]: entry for entry in self._ranked(slots)}
         self.begin_with(list(self._entries.values()))
         self._answer = self._named(zip(reported[0].tolist(), reported[1].tolist(), strict=True))

@@ -37,12 +37,12 @@ class Engine(Protocol):
         """Take in a query; :meth:`start` or :meth:`resume` gives it its first answer."""
 
     def start(self, index: int, head: int, moment: int, at: int) -> Report:
-        """Judge a new query over the rows of the last judgement."""
+        """Evaluate a new query over the rows of the last evaluation."""
 
     def resume(self, head: int, evaluated: int) -> None:
-        """Make the state anew from the window, after a restore; ``evaluated`` is the tick of the last judgement.
+        """Make the state again from the window, after a restore; ``evaluated`` is the tick of the last evaluation.
 
-        Queries have the answers that :meth:`set_answer` has said, and all others those of the rows of that judgement.
+        Queries have the answers that :meth:`set_answer` has said, and all others those of the rows of that evaluation.
         """
 
     def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
@@ -58,10 +58,10 @@ class Engine(Protocol):
         """Take a query out."""
 
     def process(self, step: Step) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
 
     def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
-        """Return the slots and keys of the last judgement's answer, best first; ``live`` gives the rows it saw."""
+        """Return the slots and keys of the last evaluation's answer, best first; ``live`` gives the rows it saw."""
 
     def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
         """Say what was last reported, before :meth:`resume`."""

@@ -1,6 +1,6 @@
 """The latest window: one live row per id, which a newer row replaces and a deletion removes.
 
-Every arrival gets a fresh slot, so that the row it replaces stays readable until a judgement has seen it go. An id is
+Every arrival gets a fresh slot, so that the row it replaces stays readable until an evaluation has seen it go. An id is
 an *entity* number to the kernels. Integer ids are looked up in a compiled hash table, others in a dictionary.
 """
 
@@ -44,7 +44,7 @@ class LatestWindow:
         self._names: dict[Hashable, int] = {}
         self._name_of: dict[int, Hashable] = {}  # entity to id, for ids that are deleted
         self._id_of: Ints = np.zeros(size, np.int64)  # entity to id, for whole numbers
-        self.pending: Ints = np.empty(0, np.int64)  # slots of rows that are gone but not yet judged to be
+        self.pending: Ints = np.empty(0, np.int64)  # slots of rows that are gone but not yet evaluated to be
 
     @property
     def capacity(self) -> int:
@@ -61,7 +61,7 @@ class LatestWindow:
         return Rows(self.columns, self.seq, self.gone, self.entity, False, self.capacity - 1)
 
     def live_slots(self) -> Ints:
-        """Return the slots of all rows held, also of those that are gone but not yet judged, oldest first."""
+        """Return the slots of all rows held, also of those that are gone but not yet evaluated, oldest first."""
         held = np.flatnonzero(self.seq != NEVER)
         return held[np.argsort(self.seq[held], kind="stable")]
 
@@ -155,7 +155,7 @@ class LatestWindow:
         return slots
 
     def release(self, slots: Ints) -> None:
-        """Free the slots of rows that a judgement has seen go, and forget ids that have no row any more."""
+        """Free the slots of rows that an evaluation has seen go, and forget ids that have no row any more."""
         for number in np.unique(self.entity[slots[self._current[self.entity[slots]] < 0]]).tolist():
             self._forget(number)
         self.seq[slots] = NEVER

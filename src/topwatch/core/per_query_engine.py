@@ -25,13 +25,13 @@ class Contest(Protocol):
     """One query, served by one algorithm."""
 
     def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows, oldest first; ``reported`` are the slots and scores that were last reported."""
+        """Begin again with these rows, oldest first; ``reported`` are the slots and scores that were last reported."""
 
     def process(self, step: Step, index: int) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
 
     def answer(self) -> tuple[Ints, Floats]:
-        """Return the slots and scores of the last judgement's answer, best first."""
+        """Return the slots and scores of the last evaluation's answer, best first."""
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
@@ -86,7 +86,7 @@ class Contests:
         return len(self._contests) - 1
 
     def start(self, index: int, head: int, moment: int, at: int) -> Report:
-        """Judge a new query over the rows of the last judgement, then take in what has come since."""
+        """Evaluate a new query over the rows of the last evaluation, then take in what has come since."""
         contest = self._contests[index]
         assert contest is not None
         held = self.window.live_slots()
@@ -101,7 +101,7 @@ class Contests:
         return result
 
     def resume(self, head: int, evaluated: int) -> None:
-        """Make the state anew from the window; a query of which nothing was said is judged as a new one is."""
+        """Make the state again from the window; a query of which nothing was said is evaluated as a new one is."""
         for index, contest in enumerate(self._contests):
             if contest is not None and index in self._reported:
                 contest.begin(self.window.live_slots(), self._reported.pop(index))
@@ -131,7 +131,7 @@ class Contests:
         self._contests[index] = None
 
     def process(self, step: Step) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         result = []
         for index, contest in enumerate(self._contests):
             if contest is None:
@@ -148,7 +148,7 @@ class Contests:
         return Report(np.concatenate([part.what for part in result]), np.concatenate([part.key for part in result]))
 
     def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
-        """Return the slots and scores of the last judgement's answer, best first."""
+        """Return the slots and scores of the last evaluation's answer, best first."""
         contest = self._contests[index]
         assert contest is not None
         return self._reported[index] if index in self._reported else contest.answer()

@@ -1,6 +1,6 @@
 """The ring window: the newest rows of a stream, first in, first out, columns apart.
 
-A row's slot is its ordinal modulo the capacity. Rows stay readable until the judgement that sees them expire has been
+A row's slot is its ordinal modulo the capacity. Rows stay readable until the evaluation that sees them expire has been
 made; then :meth:`RingWindow.release` frees their slots. Appending is O(1) per row, growing O(live rows).
 """
 

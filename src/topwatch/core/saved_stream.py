@@ -1,7 +1,7 @@
 """A feed as fields and a flat dict of arrays, and back. What can be derived from the rows is not saved.
 
 Of a window that rows leave in the order they came, that is nearly all: ordinals follow from the last one, and with
-``every`` in rows the last judgement does too. Of a latest window, which of its rows are gone but not judged to be
+``every`` in rows the last evaluation does too. Of a latest window, which of its rows are gone but not evaluated to be
 follows from the ticks at which they went.
 """
 
@@ -88,9 +88,11 @@ def _load_latest(feed: LatestFeed, fields: Fields, saved: Saved, end: int, colum
     seq, gone = saved.rising("seq", rows, low=1, high=tick), saved.ints("gone", rows, low=0, high=NEVER)
     retired = gone != NEVER
     left = gone[retired]
-    saved.expect(np.all((left > seq[retired]) & (left > evaluated) & (left <= tick)), "gone", "ticks since a judgement")
+    saved.expect(
+        np.all((left > seq[retired]) & (left > evaluated) & (left <= tick)), "gone", "ticks since an evaluation"
+    )
     fresh = int((seq > evaluated).sum())
-    saved.expect(fresh == end - feed.evaluated, "seq", f"{end - feed.evaluated} rows since the last judgement", fresh)
+    saved.expect(fresh == end - feed.evaluated, "seq", f"{end - feed.evaluated} rows since the last evaluation", fresh)
     entities = _entities(feed, saved, ids) if rows else np.empty(0, np.int64)
     slots, old, old_row = window.append(list(columns), 0, rows, entities)
     row_of = np.zeros(window.capacity, np.int64)

@@ -1,4 +1,4 @@
-"""When a monitor judges: after every so many rows, or at whole multiples of a span of event time."""
+"""When a monitor evaluates: after every so many rows, or at whole multiples of a span of event time."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import numpy as np
 from topwatch.core.constant_arrays import counted
 from topwatch.core.kernels.scoring import Ints
 
-FEW = 1024  # judgements that are not worth thinking about
+FEW = 1024  # evaluations that are not worth thinking about
 MOST = 1 << 20  # that are planned at once
 
 
 class Evaluations(NamedTuple):
-    """Judgements within a piece of a batch: how many of its rows each has seen, and the event time it stands for."""
+    """Evaluations within a piece of a batch: how many of its rows each has seen, and the event time it stands for."""
 
     rows: Ints
     now: np.ndarray | None
 
 
 class EveryRows:
-    """Judge after rows m, 2m, 3m ..."""
+    """Evaluate after rows m, 2m, 3m ..."""
 
-    repeats = 1  # of a judgement without rows between
+    repeats = 1  # of an evaluation without rows between
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
 
     def silence(self, time: float | None) -> Iterator[Evaluations]:
-        """Nothing is judged without rows."""
+        """Nothing is evaluated without rows."""
         return iter(())
 
     def fit(self, count: int, times: np.ndarray | None) -> int:
@@ -38,17 +38,17 @@ class EveryRows:
         return count
 
     def plan(self, end: int, count: int, times: np.ndarray | None, held: np.ndarray) -> Evaluations:
-        """Plan the judgements of the ``count`` rows after ordinal ``end``."""
+        """Plan the evaluations of the ``count`` rows after ordinal ``end``."""
         first = self.rows - end % self.rows
         rows = counted(1, count + 1) if self.rows == 1 else np.arange(first, count + 1, self.rows, dtype=np.int64)
         return Evaluations(rows, None if times is None else times[rows - 1])
 
 
 class EveryTime:
-    """Judge at whole multiples of a span of event time, before the rows at or after the boundary.
+    """Evaluate at whole multiples of a span of event time, before the rows at or after the boundary.
 
     Of the boundaries in a gap without rows those are left out that can report nothing: in a window of time where no row
-    expires, in other windows after the first, or after the first ``repeats``, where a query counts judgements.
+    expires, in other windows after the first, or after the first ``repeats``, where a query counts evaluations.
     """
 
     def __init__(self, nanoseconds: int, window: int | None) -> None:
@@ -68,7 +68,7 @@ class EveryTime:
         self.last = None if now is None else int((np.array([now]) // self.span).astype(np.int64)[0])
 
     def silence(self, time: float | None) -> Iterator[Evaluations]:
-        """Yield judgements of a silence up to a moment that has more of them than can be planned at once."""
+        """Yield evaluations of a silence up to a moment that has more of them than can be planned at once."""
         assert time is not None
         number = int(time // self.span)
         left = min(number - self.last, self.repeats) if self.last is not None and self.window is None else 0
@@ -78,7 +78,7 @@ class EveryTime:
             self.last = number - left
 
     def fit(self, count: int, times: np.ndarray | None) -> int:
-        """Return how many of the next rows can be taken at once, so that the judgements among them find room."""
+        """Return how many of the next rows can be taken at once, so that the evaluations among them find room."""
         assert times is not None
         if self.repeats == 1:
             return count
@@ -87,12 +87,12 @@ class EveryTime:
         return max(1, int(np.searchsorted(np.cumsum(crossed), MOST, side="right")))
 
     def plan(self, end: int, count: int, times: np.ndarray | None, held: np.ndarray) -> Evaluations:
-        """Plan the judgements among rows with these times; ``held`` are the times of those before, which may expire."""
+        """Plan the evaluations among rows with these times; ``held`` are the times of earlier rows, which may expire."""
         assert times is not None
         return self._between(self._numbers(times), held, times)
 
     def advance(self, time: float, held: np.ndarray) -> Evaluations:
-        """Plan the judgements up to a moment without rows."""
+        """Plan the evaluations up to a moment without rows."""
         evaluated = self._between(self._numbers(np.array([time])), held, held[:0])
         return Evaluations(np.zeros_like(evaluated.rows), evaluated.now)
 
@@ -119,7 +119,7 @@ class EveryTime:
         return Evaluations(rows.astype(np.int64), (before[rows] + 1 + ordinal) * self.span)
 
     def _needed(self, numbers: Ints, before: Ints, times: np.ndarray) -> Evaluations:
-        """Plan those judgements among many that see a row first, or see one expire."""
+        """Plan those evaluations among many that see a row first, or see one expire."""
         gone = -(-(times + self.reach) // self.span).astype(np.int64)
         wanted = [before + 1, gone - 1, gone, gone + 1]  # sums of times may be rounded: one more does no harm
         passed = np.unique(np.concatenate(wanted))

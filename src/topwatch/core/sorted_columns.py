@@ -33,7 +33,7 @@ class OrderedColumns:
         self.arrays = new_ordered(len(columns), 0, 0)
 
     def build(self, rows: Rows, live: Ints) -> None:
-        """Make the lists anew, with room for a full window."""
+        """Make the lists again, with room for a full window."""
         axes = self.columns.size
         # A bucket is at least half full after a split but may shrink by deletions: room for four times the rows, each.
         self.arrays = new_ordered(axes, 4 * (rows.seq.size // BUCKET) + 16, rows.seq.size)

@@ -1,8 +1,8 @@
-"""From a batch to steps: who arrived, who expired, and when the answer is judged.
+"""From a batch to steps: who arrived, who expired, and when the answer is evaluated.
 
 A feed owns a window and its ids. It cuts a batch into pieces that fit, and yields for each piece a :class:`Step` that
-all algorithms take alike; after that, rows that a judgement has seen expire are given back. Count windows, time
-windows and bursts are the same case: a judgement has a first live ordinal, wherever that comes from.
+all algorithms take alike; after that, rows that an evaluation has seen expire are given back. Count windows, time
+windows and bursts are the same case: an evaluation has a first live ordinal, wherever that comes from.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class FifoFeed:
         self.window = RingWindow(columns, size)
         self.ids: Ids | None = None
         self.times = _Times()
-        self.head = 1  # first live ordinal at the last judgement
-        self.evaluated = 0  # ordinal of the last row that a judgement has seen
+        self.head = 1  # first live ordinal at the last evaluation
+        self.evaluated = 0  # ordinal of the last row that an evaluation has seen
 
     @property
     def end(self) -> int:
@@ -94,7 +94,7 @@ class FifoFeed:
 
     @property
     def evaluated_tick(self) -> int:
-        """Moment of the last judgement."""
+        """Moment of the last evaluation."""
         return self.evaluated
 
     def measure(self, unit: int) -> None:
@@ -105,11 +105,11 @@ class FifoFeed:
             self.every.measure(unit)
 
     def live(self) -> int:
-        """How many rows the last judgement saw."""
+        """How many rows the last evaluation saw."""
         return max(0, self.evaluated - self.head + 1)
 
     def live_slots(self) -> Ints:
-        """Return the slots of the rows that the last judgement saw, oldest first."""
+        """Return the slots of the rows that the last evaluation saw, oldest first."""
         return self.window.slots(self.head, self.evaluated)
 
     def push(
@@ -142,7 +142,7 @@ class FifoFeed:
             done += count
 
     def advance(self, time: float, evaluate: bool) -> Iterator[Step]:
-        """Yield the step that moves event time on; with ``evaluate``, judged at once."""
+        """Yield the step that moves event time on; with ``evaluate``, evaluated at once."""
         if isinstance(self.every, EveryTime):
             evaluated = self.every.advance(time, self.times.values())
         else:
@@ -160,7 +160,7 @@ class FifoFeed:
             np.maximum(heads, self.head, out=heads)
         else:
             assert evaluated.now is not None
-            # A judgement at a boundary has not seen the rows after it, which may have expired already by then.
+            # An evaluation at a boundary has not seen the rows after it, which may have expired already by then.
             heads = np.minimum(self.times.after(evaluated.now - self.span), at + 1)
             heads = np.maximum.accumulate(np.concatenate([[self.head], heads]))
         return Step(slots, _NONE, at, at, evaluated.rows, heads, zeros(at.size))
@@ -211,11 +211,11 @@ class LatestFeed:
             self.every.measure(unit)
 
     def live(self) -> int:
-        """How many rows the last judgement saw."""
+        """How many rows the last evaluation saw."""
         return int(self.live_slots().size)
 
     def live_slots(self) -> Ints:
-        """Return the slots of the rows that the last judgement saw, oldest first."""
+        """Return the slots of the rows that the last evaluation saw, oldest first."""
         slots = self.window.live_slots()
         seen = (self.window.seq[slots] <= self.evaluated_tick) & (self.window.gone[slots] > self.evaluated_tick)
         return slots[seen]
@@ -250,7 +250,7 @@ class LatestFeed:
             done += count
 
     def advance(self, time: float, evaluate: bool) -> Iterator[Step]:
-        """Yield the step that moves event time on: no row expires, so that only passing a boundary is judged."""
+        """Yield the step that moves event time on: no row expires, so that only passing a boundary is evaluated."""
         if isinstance(self.every, EveryTime):
             for evaluated in self.every.silence(time):
                 yield from self._evaluate(_NONE, _NONE, _NONE, evaluated, self.window.tick)
@@ -258,7 +258,7 @@ class LatestFeed:
             yield from self._evaluate(_NONE, _NONE, _NONE, evaluated, self.window.tick)
 
     def delete(self, ids: Values, evaluate: bool) -> tuple[int, Iterator[Step]]:
-        """Remove rows by id; return how many of the ids were unknown, and the step, judged if a row went."""
+        """Remove rows by id; return how many of the ids were unknown, and the step, evaluated if a row went."""
         keys = as_keys(ids)
         entities = self.window.entities(keys, known_only=True)
         known = (entities >= 0) & (self.window._current[entities] >= 0)

@@ -101,7 +101,7 @@ def figures_of(frame: Frame) -> list[tuple[str, str]]:
     if frame.pruned > 0:  # few queries are scanned, and then nothing is pruned
         figures.append((_share(frame.pruned), "pruned"))
     if frame.reached is not None:
-        figures.append((_share(frame.reached), "reach a bar"))
+        figures.append((_share(frame.reached), "reach a threshold"))
     return figures
 
 

@@ -40,7 +40,7 @@ class Frame:
     changes: int
     bytes: int
     pruned: float  # share of all pairs of a row and a query that were never scored
-    reached: float | None  # share of them in which the row reached the query's bar
+    reached: float | None  # share of them in which the row reached the query's threshold
     queries: list[Standing]
     recent: list[Change]  # newest first
     rates: list[float]

@@ -27,7 +27,7 @@ from topwatch.live.frames import Frame, Stream
 
 PIPED_SECONDS = 10.0
 FRAMES_PER_SECOND = 6
-WIDTHS = {"rows/s": 9, "rows": 11, "live": 7, "changes": 7, "state": 7, "pruned": 6, "reach a bar": 6}  # in lines
+WIDTHS = {"rows/s": 9, "rows": 11, "live": 7, "changes": 7, "state": 7, "pruned": 6, "reach a threshold": 6}  # in lines
 
 
 def watch(
@@ -49,7 +49,7 @@ def watch(
         Where to show it; standard output when left out.
     """
     console = console or Console(highlight=False)
-    # Bars and a screen of its own need a terminal that knows them.
+    # Thresholds and a screen of its own need a terminal that knows them.
     full = console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
     if not full and endless and seconds is None:
         seconds = PIPED_SECONDS

@@ -1,4 +1,4 @@
-"""What a monitor says: entries of an answer, and the changes from one judgement to the next."""
+"""What a monitor says: entries of an answer, and the changes from one evaluation to the next."""
 
 from __future__ import annotations
 

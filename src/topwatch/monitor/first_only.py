@@ -44,7 +44,7 @@ class FirstOnly:
         return {"reported queries": indices[kept], "reported ticks": ticks[kept]}
 
     def load(self, saved: Saved, numbers: Sequence[int], head: int, evaluated: int) -> None:
-        """Take back what was saved of rows from ``head`` to the last judged; the queries have these numbers now."""
+        """Take back what was saved of rows from ``head`` to the last evaluated; the queries have these numbers now."""
         indices = saved.ints("reported queries", None, low=0, high=len(numbers) - 1)
         ticks = saved.ints("reported ticks", indices.size, low=head, high=min(evaluated, (1 << _BITS) - 1))
         self._known = np.unique((np.array(numbers, np.int64)[indices] << _BITS) | ticks)

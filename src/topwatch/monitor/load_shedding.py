@@ -46,8 +46,8 @@ class Load:
         Seconds of lag from which on less is exact.
     lag : float
         Seconds.
-    level, wanted, judged : int
-        Of ``LEVELS``: now, from the next push on, and at the last judgement.
+    level, wanted, evaluated : int
+        Of ``LEVELS``: now, from the next push on, and at the last evaluation.
     switches : int
         How often the level has changed.
     costs : list of float

@@ -48,7 +48,7 @@ class Monitor:
     window : window
         Which rows count: ``last(n)``, ``last("10 minutes")`` or ``latest()``.
     every : int or str
-        When to judge: after every so many rows, or at whole multiples of a span of event time.
+        When to evaluate: after every so many rows, or at whole multiples of a span of event time.
     algorithm : str
         A paper's name in lower case, or ``"auto"``.
     id, time : str or None
@@ -157,7 +157,7 @@ class Monitor:
         return self._take(steps)
 
     def answer(self, name: str | None = None) -> Answer:
-        """Return a query's answer as of the last judgement, best first; with one query its name can be left out."""
+        """Return a query's answer as of the last evaluation, best first; with one query its name can be left out."""
         assigned, lines = self._find(name), self.lines(name)
         if isinstance(assigned.query, IncompleteTopK):
             return incomplete_answers.answer(assigned, lines)
@@ -189,7 +189,7 @@ class Monitor:
         return self._ingest.now
 
     def add(self, query: Query) -> Changes:
-        """Watch one more query; it is judged at once over the window as of the last judgement."""
+        """Watch one more query; it is evaluated at once over the window as of the last evaluation."""
         if not isinstance(query, KINDS):
             raise QueryError(f"add: expected a query such as TopK(...), got {query!r}")
         ((name, query),) = named([query], self._assigned).items()
@@ -249,7 +249,7 @@ class Monitor:
         return explained(self._window, self._assigned.values())
 
     def why(self, id: Any, name: str | None = None) -> Why:
-        """Say why a row is in a query's answer or not, as of the last judgement."""
+        """Say why a row is in a query's answer or not, as of the last evaluation."""
         assigned = self._find(name)
         live = self._feed.live_slots()
         rows = self._feed.window.rows()
@@ -345,7 +345,7 @@ class Monitor:
         for step in steps:
             evaluations += step.at.size
             rows += step.arrived.size
-            # Several judgements may stand at one row: they are told apart by their numbers until all is in order.
+            # Several evaluations may stand at one row: they are told apart by their numbers until all is in order.
             numbered = step._replace(at=counted(0, step.at.size))
             result = [(engine, engine.process(numbered)) for engine in self._engines.values()]
             parts.append(self._changes(result, step.at))
@@ -356,7 +356,7 @@ class Monitor:
         return self._join(parts)
 
     def _changes(self, result: list[tuple[Engine, Report]], at_of: np.ndarray) -> Changes:
-        """Put what the engines found in order; ``at_of`` gives each judgement's row."""
+        """Put what the engines found in order; ``at_of`` gives each evaluation's row."""
         result = [(engine, part) for engine, part in result if part.key.size]
         if not result:
             return join(self._assignments.names, [])

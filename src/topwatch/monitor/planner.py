@@ -154,7 +154,7 @@ def refusal(query: Query, window: Window, algorithm: str) -> str:
 
 
 def is_derived(query: Query, algorithm: str) -> bool:
-    """Tell whether what was last reported for a query follows from the rows of the last judgement.
+    """Tell whether what was last reported for a query follows from the rows of the last evaluation.
 
     It does not where the answer is approximate, counts over earlier snapshots, or ranks by bounds that were learnt.
     """

@@ -127,7 +127,7 @@ def read_window(data: Fields) -> Window:
 
 
 def describe_every(every: int | str | datetime.timedelta) -> dict[str, int]:
-    """Return when a monitor judges as plain data."""
+    """Return when a monitor evaluates as plain data."""
     if isinstance(every, str | datetime.timedelta):
         return {"nanoseconds": duration("every", every)}
     return {"rows": int(every)}

@@ -211,7 +211,7 @@ def _feed(header: Fields, saved: Saved, monitor: Monitor) -> Ints:
         times = read_times(saved, "times", rows, ingest.time_kind)
         saved.expect(np.all(times[1:] >= times[:-1]) and times[-1] <= now, "times", f"times that rise, up to {now}")
     if isinstance(feed.every, EveryTime):
-        header.expect(now is None or abs(now) / feed.every.span < 2**62, "now", "a time that can be judged", now)
+        header.expect(now is None or abs(now) / feed.every.span < 2**62, "now", "a time that can be evaluated", now)
         feed.every.resume(now)
     waiting = header.maybe("waiting")
     if waiting is not None:
@@ -253,14 +253,14 @@ def _serve(header: Fields, saved: Saved, monitor: Monitor, queries: list[tuple[Q
 
 
 def _answer(saved: Saved, monitor: Monitor, query: Query, slots: Ints) -> tuple[Ints, Floats]:
-    """Read what was last reported for a query: ranked rows that the last judgement saw, each once, best first."""
+    """Read what was last reported for a query: ranked rows that the last evaluation saw, each once, best first."""
     feed, window = monitor._feed, monitor._feed.window
     rows = saved.ints("rows", None, low=0, high=slots.size - 1)
     keys = saved.floats("keys", rows.size)
     most = _most(query, monitor)
     saved.expect(most is None or rows.size <= most, "rows", f"at most {most} rows", rows.size)
     result = slots[rows]
-    saved.expect(np.isin(result, feed.live_slots()).all(), "rows", "rows that the last judgement saw")
+    saved.expect(np.isin(result, feed.live_slots()).all(), "rows", "rows that the last evaluation saw")
     seq = window.seq[result]
     after = (keys[:-1] > keys[1:]) | ((keys[:-1] == keys[1:]) & (seq[:-1] > seq[1:]))
     saved.expect(after.all() and np.unique(rows).size == rows.size, "rows", "rows that differ, best first")

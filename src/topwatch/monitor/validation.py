@@ -84,7 +84,7 @@ def checked_lateness(lateness: Any, window: Window, time: str | None) -> int | N
 
 
 def schedule_of(every: Any, window: Window, time: str | None) -> EveryRows | EveryTime:
-    """Return when to judge."""
+    """Return when to evaluate."""
     from topwatch.core.schedule import EveryRows, EveryTime
 
     if isinstance(every, str | datetime.timedelta):

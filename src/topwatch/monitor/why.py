@@ -15,7 +15,7 @@ NAMED = 5  # dominators that are named
 
 @dataclass(frozen=True)
 class Why:
-    """Where a row stands in a query's answer, as of the last judgement.
+    """Where a row stands in a query's answer, as of the last evaluation.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Why:
     score : its score, None when it has none
     rank : its place among the rows the query ranks, None when it is not ranked, and for rows outside the answer of a
         query that counts dominated rows, since that would need the scores of all
-    bar : the score that it has to reach, None when any will do
+    threshold : the score that it has to reach, None when any will do
     dominators : the rows of the answer that come before it; for a query that counts dominated rows the first few rows
         that dominate it, newest first; for a skyline the first few of its rows that dominate it
     dominated_by : how many rows dominate it, None for queries that do not ask

@@ -41,7 +41,7 @@ class IncompleteTopK(Ranking):
         Factors above 0 by which the values of sources are multiplied; 1 for those that are not named.
     bounds : (low, high), mapping of source to (low, high), or "learn", optional
         Values are normalised from these bounds to 0 and 1, and a row outside them is refused. Learnt bounds of a source
-        hold 0 and all it has said so far; when they widen, all scores are made anew. Without bounds values are taken
+        hold 0 and all it has said so far; when they widen, all scores are made again. Without bounds values are taken
         as they are, and the lowest value is 0.
     occurrences : {"single", "sum", "max"}
         Whether a source has at most one live row of an object and refuses others, or what of several rows counts.

@@ -216,7 +216,7 @@ class Skyline(Ranking):
 class FrequentSkyline(Ranking):
     """The ids that are in the skyline in at least a share of the last snapshots; the score is their share.
 
-    A snapshot is taken at every judgement of a ``latest()`` window, with ``every="1 minute"`` at each minute that
+    A snapshot is taken at every evaluation of a ``latest()`` window, with ``every="1 minute"`` at each minute that
     passes, also without rows. While there have been fewer than ``snapshots``, the share is of those so far (SIGMOD
     2009, Definitions 5 and 6).
 
@@ -271,7 +271,7 @@ KINDS = (TopK, Nearest, Threshold, Dominating, Skyline, FrequentSkyline, Incompl
 
 
 def snapshots_of(query: Query) -> int:
-    """Return how many of the last judgements a query counts over: 1 unless it is a :class:`FrequentSkyline`."""
+    """Return how many of the last evaluations a query counts over: 1 unless it is a :class:`FrequentSkyline`."""
     return int(query.snapshots) if isinstance(query, FrequentSkyline) else 1
 
 

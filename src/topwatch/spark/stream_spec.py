@@ -91,7 +91,7 @@ class Spec:
 
     @property
     def replayable(self) -> int:
-        """How many of the last rows say all about the state: as many as a window and two judgements span; 0: none do.
+        """How many of the last rows say all about the state: as many as a window and two evaluations span; 0: none do.
 
         Rows that can be late are not among them, since what was late once may not be late at the beginning of a replay.
         Nor are those that are reported once: more of them would be answers while the window fills again. Nor those of

@@ -1,6 +1,6 @@
 """The oracle: what docs/explanation/semantics.md says, recomputed from all rows, with nothing of what is under test.
 
-Every judgement looks at all live rows again. Only two things are carried along: the score of a row, which depends on
+Every evaluation looks at all live rows again. Only two things are carried along: the score of a row, which depends on
 nothing but the row, and which row is the latest of each id.
 """
 
@@ -173,7 +173,7 @@ class Oracle:
         return changes
 
     def add(self, query: Query) -> list[Change]:
-        """Judged at once over the window as of the last judgement."""
+        """Evaluated at once over the window as of the last evaluation."""
         assert query.name not in self.queries
         self.queries[query.name] = query
         for column in self._needs(query):
@@ -220,7 +220,7 @@ class Oracle:
         return read + tuple(column for column, _, _ in query.where)
 
     def _take(self, query: Query, parts: Parts, ordinal: int) -> None:
-        """Hand a row to an incomplete query, with what is live once it has come, judged or not."""
+        """Hand a row to an incomplete query, with what is live once it has come, evaluated or not."""
         row = ordinal - 1
         if self.window.kind == "count":
             head = ordinal - self.window.size + 1
@@ -259,10 +259,10 @@ class Oracle:
             out |= ~((columns[column] >= low) & (columns[column] <= high))
         return np.where(out, np.nan, scores), lacking
 
-    # -- judgements -------------------------------------------------------------------------------------------------
+    # -- evaluations -------------------------------------------------------------------------------------------------
 
     def _pass_boundaries(self, time: Any) -> list[Change]:
-        """Judge at each boundary up to and including `time`. Before the first time there is nothing to judge."""
+        """Evaluate at each boundary up to and including `time`. Before the first time there is nothing to evaluate."""
         if not isinstance(self.every, Seconds):
             return []
         step = self.every.seconds * self._tick

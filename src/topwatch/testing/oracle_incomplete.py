@@ -1,4 +1,4 @@
-"""Objects whose parts come in rows of their own: every score recomputed from all valid rows, at every judgement."""
+"""Objects whose parts come in rows of their own: every score recomputed from all valid rows, at every evaluation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class Parts:
     def __init__(self, query: Incomplete, first: int) -> None:
         self.query, self.first = query, first
         self.rows: list[Part | None] = []
-        self.reported: dict[Any, tuple[Any, ...]] = {}  # by id: the sources that have a live row, at the last judgement
+        self.reported: dict[
+            Any, tuple[Any, ...]
+        ] = {}  # by id: the sources that have a live row, at the last evaluation
         self.learnt = [[(0.0, 0.0)] * len(query.sources)]  # bounds before the first row, and after each
         self.unknown = self.outside = self.duplicates = 0
 

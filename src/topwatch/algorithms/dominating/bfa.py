@@ -75,7 +75,7 @@ class BfaContest:
         )
 
     def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``reported`` are the slots and scores that were last reported."""
+        """Begin again with these rows; ``reported`` are the slots and scores that were last reported."""
         self._scores = s = self._empty()
         window = self._window
         s.value[:, slots] = self._preferred.values(slots)
@@ -96,7 +96,7 @@ class BfaContest:
         s.now[FLOOR] = 0
 
     def process(self, step: Step, index: int) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         self._result, log = drive_bfa(
             self._scores,
@@ -111,7 +111,7 @@ class BfaContest:
         return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def answer(self) -> tuple[Ints, Floats]:
-        """Return the slots and scores of the last judgement's answer, best first."""
+        """Return the slots and scores of the last evaluation's answer, best first."""
         n = int(self._scores.answered[0])
         return self._scores.answer[0, :n].copy(), self._scores.answer[2, :n].astype(np.float64)
 

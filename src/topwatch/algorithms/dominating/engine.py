@@ -118,7 +118,7 @@ class EventContest:
         return Queue(np.full(size, NO_EVENT), score, made, after, before, bucket)
 
     def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``reported`` are the slots and scores that were last reported."""
+        """Begin again with these rows; ``reported`` are the slots and scores that were last reported."""
         window = self._window
         self._taken = int(window.seq[slots[-1]]) if slots.size else 0
         self._build(slots, slots, reported)
@@ -146,7 +146,7 @@ class EventContest:
         self._drive(NO_STEP, 0, seeds, reported[1].astype(np.int64), slots)
 
     def process(self, step: Step, index: int) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         if self._outgrown():
             live = self._window.live_slots()
             self._build(live[self._window.seq[live] <= self._taken], live, self.answer())
@@ -190,7 +190,7 @@ class EventContest:
         return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def answer(self) -> tuple[Ints, Floats]:
-        """Return the slots and scores of the last judgement's answer, best first."""
+        """Return the slots and scores of the last evaluation's answer, best first."""
         return ranked_members(self._contenders)
 
     def relocate(self) -> None:

@@ -19,7 +19,7 @@ def empty_contenders(seats: int = 64) -> Contenders:
 
 
 def ranked_members(c: Contenders) -> tuple[Ints, Floats]:
-    """Return slots and scores of the last judgement's answer, best first."""
+    """Return slots and scores of the last evaluation's answer, best first."""
     n = c.size[ROWS]
     members = np.flatnonzero(c.shown[:n])
     order = members[np.lexsort((-c.seq[members], -c.reported[members]))]

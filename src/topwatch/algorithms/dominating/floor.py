@@ -109,7 +109,7 @@ class FloorContest:
         self._taken = 0  # tick of the last row taken in
 
     def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``reported`` are the slots and scores that were last reported."""
+        """Begin again with these rows; ``reported`` are the slots and scores that were last reported."""
         self._contenders = empty_contenders()
         self._taken = int(self._window.seq[slots[-1]]) if slots.size else 0
         self._build(slots, slots)
@@ -149,7 +149,7 @@ class FloorContest:
         return Ground(self._window.rows(), self._grid.lanes, self._grid.codes, self._floor, self._walk)
 
     def process(self, step: Step, index: int) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         again = self._prepare()
         self._grid.encode(step.arrived)
         if step.arrived.size:
@@ -164,7 +164,7 @@ class FloorContest:
         return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def _prepare(self) -> bool:
-        """Make the grid anew when the rows have outgrown it or drifted away; tell whether it was."""
+        """Make the grid again when the rows have outgrown it or drifted away; tell whether it was."""
         held = self._window.capacity - self._window.free()
         tick = self._window.tick
         outgrown = held > self._room and (not self._expected or self._room < self._expected)
@@ -183,7 +183,7 @@ class FloorContest:
         return True
 
     def answer(self) -> tuple[Ints, Floats]:
-        """Return the slots and scores of the last judgement's answer, best first."""
+        """Return the slots and scores of the last evaluation's answer, best first."""
         return ranked_members(self._contenders)
 
     def relocate(self) -> None:

@@ -32,13 +32,13 @@ class Gathering(Protocol):
     duplicates: int  # rows refused because their source has told of the object already
 
     def begin(self, head: int, rows: Arrivals, reported: Reported) -> None:
-        """Begin anew with these rows, the first of which is ``head``; ``reported`` is what was last reported."""
+        """Begin again with these rows, the first of which is ``head``; ``reported`` is what was last reported."""
 
     def process(self, rows: Arrivals, step: Step, index: int) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
 
     def answer(self) -> Reported:
-        """Return the last judgement's answer."""
+        """Return the last evaluation's answer."""
 
     def taken(self, ordinals: Ints) -> np.ndarray:
         """Tell which rows count, or have counted until they expired."""
@@ -101,7 +101,7 @@ class Gatherings:
         return member
 
     def start(self, index: int, head: int, moment: int, at: int) -> Report:
-        """Judge a new query over the rows of the last judgement, then take in what has come since."""
+        """Evaluate a new query over the rows of the last evaluation, then take in what has come since."""
         member = self._member(index)
         reading, gathering = member
         window = self._feed.window
@@ -134,7 +134,7 @@ class Gatherings:
         return saved
 
     def load(self, saved: Saved) -> None:
-        """Make the state anew from the window and what was saved by an engine with the same queries."""
+        """Make the state again from the window and what was saved by an engine with the same queries."""
         held = self._feed.window.live_slots()
         for order, (index, member) in enumerate(self._serving()):
             mine = saved.part(f"{order} ")
@@ -153,7 +153,7 @@ class Gatherings:
             mine.done()
 
     def _begin(self, member: _Member, held: Ints, taken: np.ndarray, reported: Reported) -> None:
-        """Begin a gathering anew with the rows held, of which those count that had been taken."""
+        """Begin a gathering again with the rows held, of which those count that had been taken."""
         rows = member.reading.read(held, self._numbering.of(held), count=False)
         rows.source[~taken] = NOBODY
         member.gathering.begin(self._feed.window.head, rows, reported)
@@ -163,12 +163,12 @@ class Gatherings:
         self._members[index] = None
 
     def process(self, step: Step) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         ids = self._numbering.of(step.arrived)
         return _joined([self._take(member, step.arrived, ids, step, index) for index, member in self._serving()])
 
     def _take(self, member: _Member, slots: Ints, ids: Ints, step: Step, index: int) -> Report:
-        """Let a query take a step; where learnt bounds widen, all that it holds is normalised anew before."""
+        """Let a query take a step; where learnt bounds widen, all that it holds is normalised again before."""
         reading, gathering = member
         widenings = reading.widenings(slots)
         if not widenings.size:
@@ -182,7 +182,7 @@ class Gatherings:
         return _joined(result)
 
     def _normalise(self, member: _Member, until: int) -> None:
-        """Begin anew with the rows before one, under the bounds that it has brought."""
+        """Begin again with the rows before one, under the bounds that it has brought."""
         gathering, window = member.gathering, self._feed.window
         held = window.live_slots()
         held = held[window.seq[held] < until]
@@ -191,14 +191,14 @@ class Gatherings:
         gathering.duplicates = duplicates
 
     def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
-        """Return rows of the objects of the last judgement's answer and their scores, best first."""
+        """Return rows of the objects of the last evaluation's answer and their scores, best first."""
         if index in self._reported:
             return self._reported[index]
         reported = self._member(index).gathering.answer()
         return reported.rows & (self._feed.window.capacity - 1), reported.scores
 
     def reported(self, index: int) -> Reported:
-        """Return the last judgement's answer with what is known of its objects."""
+        """Return the last evaluation's answer with what is known of its objects."""
         return self._member(index).gathering.answer()
 
     def precision(self, index: int) -> float | None:

@@ -130,7 +130,7 @@ class Aggregation:
     def _audit(self, ledger: Ledger) -> None:
         objects, bests = ledger.objects, ledger.bests
         if bests.now[SIZE] < bests.now[K] and bests.threshold[0] != -np.inf:
-            return  # entries are made anew at the next judgement
+            return  # entries are made again at the next evaluation
         scores = np.empty(objects.rows.size)
         scores = scores[: exact_scores(objects, scores)]
         ranked = np.flatnonzero(~np.isnan(scores))

@@ -170,7 +170,7 @@ class Loop(Protocol):
         """Begin with new objects, or follow the rows of known ones to their new slots."""
 
     def drive(self, ledger: Ledger, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
-        """Take a step of the window; log the changes at its judgements."""
+        """Take a step of the window; log the changes at its evaluations."""
 
     def precision(self) -> float | None:
         """Estimate the share of the answer that is right; None where all of it is."""
@@ -220,7 +220,7 @@ class Ledger:
         self.objects.now[DUPLICATES] = count
 
     def begin(self, head: int, rows: Arrivals, reported: Reported) -> None:
-        """Begin anew with these rows, the first of which is ``head``; ``reported`` is what was last reported."""
+        """Begin again with these rows, the first of which is ``head``; ``reported`` is what was last reported."""
         before = self.bests.now
         self.objects, self.bests = _new_objects(self._query, self._feed.window.capacity), self._no_bests()
         self.bests.now[[SCORES, REFILLS]] = before[[SCORES, REFILLS]]
@@ -230,13 +230,13 @@ class Ledger:
         _tell(self.objects, self.bests, reported)
 
     def process(self, rows: Arrivals, step: Step, index: int) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         log = self._loop.drive(self, rows, step, index, log)
         return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def answer(self) -> Reported:
-        """Return the last judgement's answer."""
+        """Return the last evaluation's answer."""
         n = int(self.bests.now[ANSWERED])
         _, rows, sources = self.bests.answer[:, :n].copy()
         scores, best = self.bests.answered[:, :n].copy()

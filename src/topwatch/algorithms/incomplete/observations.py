@@ -144,7 +144,7 @@ class Reading:
         np.maximum.at(self.bounds[1], source[known], value[known])
 
     def _heads(self, ordinals: Ints) -> Ints:
-        """Return the first live ordinal once each row has come: what expires does not wait for a judgement."""
+        """Return the first live ordinal once each row has come: what expires does not wait for an evaluation."""
         if self._feed.rows is not None or ordinals.size == 0:
             return np.maximum(ordinals - (self._feed.rows or 0) + 1, 1)
         times = self._feed.times

@@ -13,7 +13,7 @@ from topwatch.core.kernels.scoring import Ints
 
 
 class Piece(NamedTuple):
-    """Some rows of a step, the judgements that follow them, and whether it begins at one of the places of the cuts."""
+    """Some rows of a step, the evaluations that follow them, and whether it begins at one of the places of the cuts."""
 
     start: int
     stop: int
@@ -24,8 +24,8 @@ class Piece(NamedTuple):
 def cut_step(step: Step, rows: int, indices: Ints) -> Iterator[Piece]:
     """Yield the pieces of a step of so many rows that begin at the start and at each of some places, in order.
 
-    A judgement goes with the row that it follows; one before all rows with the first piece, which has no rows where the
-    first cut is before them.
+    An evaluation goes with the row that it follows; one before all rows with the first piece, which has no rows where
+    the first cut is before them.
     """
     edges = [0, *indices.tolist(), rows]
     evaluated = 0

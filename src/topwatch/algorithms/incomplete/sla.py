@@ -2,7 +2,7 @@
 
 Haghani, Michel, Aberer: Evaluating top-k queries over incomplete data streams. CIKM 2009, section 3.1: the sorted list
 algorithm, and the baseline. A view holds up to kmax > k objects, so that the lists are searched only when expiries have
-left fewer than k of them. With ``view=False`` there is none, and every judgement searches.
+left fewer than k of them. With ``view=False`` there is none, and every evaluation searches.
 
 An object's other parts are not looked for in the other lists ("random access"): a table has them. Where a source
 has several rows of an object (section 5), its list holds what they make together, in one entry: the threshold would be
@@ -43,14 +43,14 @@ def design(kmax: int | None = None, view: bool = True) -> Design:
 
 
 class _Searching:
-    """The lists of one query, made anew when they are crowded or the objects have moved."""
+    """The lists of one query, made again when they are crowded or the objects have moved."""
 
     def __init__(self, view: bool) -> None:
         self._counters = np.array([0, int(not view)])
         self._lists: Lists
 
     def follow(self, objects: Objects, moved_from: Objects | None) -> None:
-        """Make the lists anew."""
+        """Make the lists again."""
         slots, sources = objects.part.shape
         ordered = new_ordered(sources, 4 * (slots // BUCKET) + 16, slots)
         self._lists = Lists(ordered, np.zeros((slots, sources)), np.zeros((slots, sources), np.int64), self._counters)

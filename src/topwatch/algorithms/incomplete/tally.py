@@ -1,8 +1,8 @@
-"""Tally: keep every object's exact score, and the best of them in order above a bar.
+"""Tally: keep every object's exact score, and the best of them in order above a threshold.
 
 Ours, exact. The papers' algorithms either look for the best objects in sorted lists (SLA) or keep instances that bound
 what an object may still become (EAA). Neither is needed for an exact answer: a row or an expiry changes the score of
-one object, which its parts give at once; an object below the bar stays there at the cost of a comparison, and
+one object, which its parts give at once; an object below the threshold stays there at the cost of a comparison, and
 one above it moves in a short sorted run. When expiries have left fewer than k entries, one scan of the objects fills
 the run again; as many entries leave as come in a steady stream, so that this is rare.
 

@@ -43,14 +43,14 @@ class UnbeatenRows:
         self._rows = _empty(len(self._preferred), LEAST)
 
     def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``reported`` are the slots that were last reported."""
+        """Begin again with these rows; ``reported`` are the slots that were last reported."""
         self._rows = _empty(len(self._preferred), LEAST)
         self._make_room(slots.size)
         marks = np.isin(slots, reported[0]).astype(np.int64)
         begin_unbeaten(self._rows, self._preferred.values(slots), self._window.seq[slots], marks)
 
     def process(self, step: Step, index: int) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         self._make_room(step.arrived.size)
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         log = drive_unbeaten(self._rows, self._window.rows(), self._preferred.values(step.arrived), step, index, log)
@@ -77,7 +77,7 @@ class UnbeatenRows:
         self._rows = larger
 
     def answer(self) -> tuple[Ints, Floats]:
-        """Return the slots and scores of the last judgement's answer, newest first."""
+        """Return the slots and scores of the last evaluation's answer, newest first."""
         u = self._rows
         used = slice(u.now[FIRST], u.now[LAST])
         ordinals = np.concatenate([u.seq[used][u.reported[used] == 1], u.gone[: u.now[GONE]]])

@@ -1,4 +1,4 @@
-"""Ids that are in the skyline in a share of the last snapshots: a skyline at each judgement, and their shares."""
+"""Ids that are in the skyline in a share of the last snapshots: a skyline at each evaluation, and their shares."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Snapshots(Protocol):
     """Where the skylines of a latest window come from."""
 
     def begin(self, slots: Ints) -> None:
-        """Begin anew with these rows."""
+        """Begin again with these rows."""
 
     def take(self, step: Step) -> None:
         """Take a step of the window."""
 
     def members(self, number: int, evaluation: int, live: Ints) -> Ints | None:
-        """Return the entities in the skyline at a judgement of the step, or None when that snapshot is not sampled.
+        """Return the entities in the skyline at an evaluation of the step, or None when that snapshot is not sampled.
 
-        It is asked at every judgement. ``number`` counts all snapshots; ``live`` are the slots of the ranked rows.
+        It is asked at every evaluation. ``number`` counts all snapshots; ``live`` are the slots of the ranked rows.
         """
 
     def relocate(self) -> None:
@@ -43,10 +43,10 @@ class Snapshots(Protocol):
 
 
 class Frequent:
-    """A query for frequent skyline rows; a contest. A judgement costs O(ids) besides its skyline.
+    """A query for frequent skyline rows; a contest. An evaluation costs O(ids) besides its skyline.
 
-    Where no row comes or goes, judgements see the same. Once they are as many as the snapshots that count, more of them
-    change nothing and are no snapshots: so a long silence may be judged as many times only (see ``EveryTime``).
+    Where no row comes or goes, evaluations see the same. Once they are as many as the snapshots that count, more of
+    them change nothing and are no snapshots: so a long silence may be evaluated as many times only (see ``EveryTime``).
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class Frequent:
         self._slot_of: Ints = np.full(size, -1)  # by entity, of the last row taken
         self._ranked = np.zeros(size, np.bool_)  # by slot
         self._shares = Shares(self._snapshots, size)
-        self._moved = True  # whether a row has come or gone since the last judgement
-        self._alike = 0  # judgements that have seen the same rows
+        self._moved = True  # whether a row has come or gone since the last evaluation
+        self._alike = 0  # evaluations that have seen the same rows
         self._answer: tuple[Ints, Floats, Ints] = (np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))
 
     def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``reported`` are the slots and shares that were last reported."""
+        """Begin again with these rows; ``reported`` are the slots and shares that were last reported."""
         self._clear()
         self._arrive(slots)
         self._answer = (*reported, self._window.entity[reported[0]])
@@ -80,7 +80,7 @@ class Frequent:
         self._ranked[slots] = ~np.isnan(self._preferred.values(slots)[0])
 
     def process(self, step: Step, index: int) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         self._source.take(step)
         result = []
         come = gone = 0
@@ -120,7 +120,7 @@ class Frequent:
         ]
 
     def answer(self) -> tuple[Ints, Floats]:
-        """Return the slots and shares of the last judgement's answer, best first."""
+        """Return the slots and shares of the last evaluation's answer, best first."""
         return self._answer[0], self._answer[1]
 
     def relocate(self) -> None:

@@ -38,7 +38,7 @@ class WitnessedRows:
         self._rows = _empty(len(self._preferred), window.capacity)
 
     def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
-        """Begin anew with these rows; ``reported`` are the slots that were last reported."""
+        """Begin again with these rows; ``reported`` are the slots that were last reported."""
         self._rows = w = _empty(len(self._preferred), self._window.capacity)
         begin_witnessed(w, self._preferred.values(slots), slots)
         w.reported[reported[0]] = 1
@@ -48,13 +48,13 @@ class WitnessedRows:
         w.now[TOUCHED] += more.size
 
     def process(self, step: Step, index: int) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
         log = drive_witnessed(self._rows, self._window.rows(), self._preferred.values(step.arrived), step, index, log)
         return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def answer(self) -> tuple[Ints, Floats]:
-        """Return the slots and scores of the last judgement's answer, newest first."""
+        """Return the slots and scores of the last evaluation's answer, newest first."""
         slots = np.flatnonzero(self._rows.reported == 1)
         slots = slots[np.argsort(-self._window.seq[slots])]
         return slots, np.zeros(slots.size)

@@ -11,7 +11,7 @@ Papadias, "Maintaining sliding window skylines on data streams", TKDE 18(3), 200
 stopping at the first dominator, replaces their search tree.
 
 Exact. Retained: the rows that no newer one dominates, of ``latest()`` windows all rows. ``FrequentSkyline`` counts over
-the changes of the skyline, O(ids) at each judgement.
+the changes of the skyline, O(ids) at each evaluation.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ def design() -> Design:
 
 
 class EverySkyline:
-    """The skyline at every judgement, kept up to date by its changes."""
+    """The skyline at every evaluation, kept up to date by its changes."""
 
     def __init__(self, window: LatestWindow, query: FrequentSkyline, column_of: Mapping[str, int]) -> None:
         self._window = window
         self._rows = WitnessedRows(window, query, column_of)
         self._members: Ints = np.empty(0, np.int64)
-        self._left = np.zeros(window.capacity, np.bool_)  # by entity, room for a judgement
+        self._left = np.zeros(window.capacity, np.bool_)  # by entity, room for an evaluation
         self._result = NOTHING
 
     def begin(self, slots: Ints) -> None:
-        """Begin anew with these rows; all members will be reported as new ones."""
+        """Begin again with these rows; all members will be reported as new ones."""
         self._rows.begin(slots, (np.empty(0, np.int64), np.empty(0)))
         self._members = np.empty(0, np.int64)
         self._left = np.zeros(self._window.capacity, np.bool_)  # a first batch may have made the window grow before
@@ -66,7 +66,7 @@ class EverySkyline:
         self._result = self._rows.process(step._replace(at=np.arange(step.at.size)), 0)
 
     def members(self, number: int, evaluation: int, live: Ints) -> Ints:
-        """Return the entities in the skyline at a judgement of the step."""
+        """Return the entities in the skyline at an evaluation of the step."""
         first, last = np.searchsorted(self._result.what[:, 0], [evaluation, evaluation + 1])
         what = self._result.what[first:last]
         entities, entered = self._window.entity[what[:, 3]], what[:, 2] == ENTER

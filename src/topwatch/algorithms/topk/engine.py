@@ -27,9 +27,11 @@ from topwatch.core.kernels.scoring import Floats, Ints, Queries
 from topwatch.core.saved_state import Saved
 from topwatch.query.queries import Query
 
-LOOK = 8192  # rows after which lists are judged
+LOOK = 8192  # rows after which lists are evaluated
 DEAR = 24  # scores by a list take so many times as long as by the loop over all queries
-MOVING = 20  # and an entry of a query that was computed from scratch, whose bar falls far, as long as so many to move
+MOVING = (
+    20  # and an entry of a query that was computed from scratch, whose threshold falls far, as long as so many to move
+)
 PATIENCE = 4  # windows before long lists are tried again, at first
 
 
@@ -44,7 +46,7 @@ class Design:
         and holds more than ``limit`` live rows is cut back to them.
     banded : bool
         Runs are skybands.
-    loose : bool
+    unsorted : bool
         Of a run only the answer and a few rows more are sorted.
     lists : function of (queries, live rows, largest target)
         Whether arrivals find their queries by influence lists rather than by a fused scan.
@@ -94,7 +96,7 @@ class Standing:
         self._expected = expected
         self._design = design
         self._counters = np.zeros(8, np.int64)
-        self._levelled = 0  # live rows when the lists were last made anew
+        self._levelled = 0  # live rows when the lists were last made again
         self._checked = 0  # tick when the bounds were last checked
         self._head = 0  # rows before it have expired
         self._rest = 0  # tick until which there are no lists since they were dear
@@ -113,7 +115,7 @@ class Standing:
         return index
 
     def start(self, index: int, head: int, moment: int, at: int) -> Report:
-        """Judge a new query over the rows of the last judgement, then take in what has come since."""
+        """Evaluate a new query over the rows of the last evaluation, then take in what has come since."""
         rows = self.window.rows()
         log = _first_report(self.table.arrays, index, rows, head, moment, at, self.pool.runs, self.pool.answers)
         if moment != self.window.tick:
@@ -126,7 +128,7 @@ class Standing:
         return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def resume(self, head: int, evaluated: int) -> None:
-        """Fill all runs anew from the window: as of the last judgement, for its answers, and as of now."""
+        """Fill all runs again from the window: as of the last evaluation, for its answers, and as of now."""
         rows = self.window.rows()
         _evaluate_all(self.table.arrays, rows, head, evaluated, self.window.tick, self.pool.runs, self.pool.answers)
         active = self.table.active()
@@ -148,7 +150,7 @@ class Standing:
         self.pool.remove(index)
 
     def process(self, step: Step) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         rows = self.window.rows()
         self._prepare(rows, step)
         index = self.grid.index if self.grid is not None else unindexed(self.table.indices)
@@ -189,7 +191,7 @@ class Standing:
             self.grid.build(rows, live, self._linked(arrived), self.table.arrays, thresholds)
             self._levelled, self._checked = before, tick
         elif before > 2 * self._levelled or (before == self._expected > self._levelled):
-            # While a window fills, bars rise without a computation from scratch that would clean the lists.
+            # While a window fills, thresholds rise without a computation from scratch that would clean the lists.
             _trim(self.table.arrays, self.pool.runs, int(step.heads[0]))
             self.grid.level(self.table.arrays, thresholds)
             self._levelled = before
@@ -222,7 +224,7 @@ class Standing:
         return not have / 8 <= wanted <= have * 8
 
     def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
-        """Return the slots and keys of the last judgement's answer, best first."""
+        """Return the slots and keys of the last evaluation's answer, best first."""
         slots, keys, _ = self.pool.answer(index)
         return slots, keys
 

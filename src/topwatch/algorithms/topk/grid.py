@@ -86,7 +86,7 @@ class Grid:
         self.level(table, thresholds)
 
     def level(self, table: Queries, thresholds: Floats) -> None:
-        """Make the influence lists anew from the queries' bars."""
+        """Make the influence lists again from the queries' thresholds."""
         queries = thresholds.size
         reach = _reach(queries, len(self.columns), self.per_axis)
         for q in range(queries):
@@ -102,7 +102,7 @@ class Grid:
         return self.tight or table.kind[q] != scoring.EXPR
 
     def admit(self, table: Queries, q: int, threshold: float) -> None:
-        """Put one more query into the lists, or take one out (a bar of NaN)."""
+        """Put one more query into the lists, or take one out (a threshold of NaN)."""
         have = self.index.reach.ordered.size
         if table.kind.size > have:
             reach = _reach(table.kind.size, len(self.columns), self.per_axis)
@@ -118,7 +118,7 @@ class Grid:
         self.index = self.index._replace(influence=influence, kind=kind)
 
     def relink(self, rows: Rows, linked: Ints) -> None:
-        """Put rows into their cells anew: after their slots have changed, or when the pool is used up."""
+        """Put rows into their cells again: after their slots have changed, or when the pool is used up."""
         if not self.walked:
             return
         cells = self.index.cells

@@ -1,4 +1,4 @@
-"""A fleet: the same queries over many small windows, one for each group of rows.
+"""A grouped engine: the same queries over many small windows, one for each group of rows.
 
 Every group has its own window, runs and answers, in pools that all groups share. Runs are those of ``reserve`` with
 little slack, since a window of some hundred rows is scanned in no time. Memory: O(rows + groups * queries * k).
@@ -60,7 +60,7 @@ class GroupedEngine:
     span : int
         That span, in nanoseconds.
     every : int
-        A group is judged after every so many of its rows.
+        A group is evaluated after every so many of its rows.
     away : bool
         Rows of windows of a number of rows are not kept until their window is full: pushes come with their past.
     """
@@ -118,7 +118,7 @@ class GroupedEngine:
         time : array of int
             In windows of a time span.
         at : array of int
-            For rows of a single group: after which of them the group is judged, and what the judgements are called;
+            For rows of a single group: after which of them the group is evaluated, and what the evaluations are called;
             -1: not after this one.
         past : function
             Returns what was pushed before, for rows that are away.
@@ -168,7 +168,7 @@ class GroupedEngine:
             self._unwritten = None
 
     def recall(self, groups: Ints, past: Past) -> None:
-        """Have the rows of some groups that are away, from all pushes since the fleet was new or loaded."""
+        """Have the rows of some groups that are away, from all pushes since the grouped engine was new or loaded."""
         self._settle()
         for result, start, rows, ticks in self._recalling.rows(self.pages.away, self.pages.held, groups, past):
             self._make_room(result, np.diff(start))
@@ -370,7 +370,7 @@ class GroupedEngine:
         }
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Undo :meth:`save`, in a fleet that is new; runs are filled from the rows."""
+        """Undo :meth:`save`, in a grouped engine that is new; runs are filled from the rows."""
         saved = checked_engine(arrays, self._columns, timed=not self._span.rows, k=self.table.arrays.k)
         count, end = saved["count"], saved["end"]
         self._admit(count.size)

@@ -1,4 +1,4 @@
-"""Ids of the rows that a fleet holds, found by tick.
+"""Ids of the rows that a grouped engine holds, found by tick.
 
 Whole numbers of the rows that came last lie one behind the other, so that a tick is a place. Everything else, and what
 is left of older rows, is kept as Arrow has it (:class:`topwatch.core.ids.ArrowIds`).

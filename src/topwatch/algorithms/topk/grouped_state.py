@@ -1,4 +1,4 @@
-"""The saved arrays of a fleet, checked before they are loaded."""
+"""The saved arrays of a grouped engine, checked before they are loaded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from topwatch.core.saved_state import Saved
 
 
 def checked_engine(arrays: Mapping[str, np.ndarray], columns: int, timed: bool, k: Ints) -> dict[str, np.ndarray]:
-    """Return the arrays of a fleet with so many columns and queries with these k, or refuse them.
+    """Return the arrays of a grouped engine with so many columns and queries with these k, or refuse them.
 
     ``timed``: windows span a time, and rows have one.
     """

@@ -1,7 +1,7 @@
 """Sorted views and skybands: the rows each query keeps, and what was last reported of them.
 
-A view keeps every live row whose key reaches its bar; a skyband only those that fewer than k newer rows beat. Both keep
-at least the answer, and say so when they no longer can (``whole`` is 0 and fewer than k are left).
+A view keeps every live row whose key reaches its threshold; a skyband only those that fewer than k newer rows beat.
+Both keep at least the answer, and say so when they no longer can (``whole`` is 0 and fewer than k are left).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class RunPool:
     ----------
     banded : bool
         Keep skybands instead of views.
-    loose : bool
+    unsorted : bool
         Of a run only the answer and a few rows more are sorted.
     window : Window
         Owns the rows; where it is first-in-first-out, slots follow from ticks and are not kept.
@@ -152,7 +152,7 @@ class RunPool:
                 behind = (key[top - 1] > key[top:]) | ((key[top - 1] == key[top:]) & (seq[top - 1] > seq[top:]))
                 assert (behind | (seq[top:] < head)).all(), "a row of the rest belongs into the answer"
             assert r.size[q] <= r.room[q]
-            assert (key >= r.threshold[q]).all(), "a row below the bar is kept"
+            assert (key >= r.threshold[q]).all(), "a row below the threshold is kept"
             assert top == 0 or seq[:top].min() >= r.oldest[q]
             if r.banded and k[q] > 0:
                 newer = np.array([(seq[:i] > seq[i]).sum() for i in range(seq.size)])

@@ -160,7 +160,7 @@ class Gliding:
         return index
 
     def start(self, index: int, head: int, moment: int, at: int) -> Report:
-        """Judge a new query over the rows of the last judgement, then take in what has come since."""
+        """Evaluate a new query over the rows of the last evaluation, then take in what has come since."""
         result = self._evaluate(index, head, moment, at)
         self._recall()
         if self.grid is not None and not self.grid.fits(self.table.arrays, index):
@@ -170,7 +170,7 @@ class Gliding:
         return result
 
     def _evaluate(self, index: int, head: int, moment: int, at: int) -> Report:
-        """Fill a skyband from the window as of a judgement, report it, and fill it as of now."""
+        """Fill a skyband from the window as of an evaluation, report it, and fill it as of now."""
         self._fill(index, head, moment)
         pool = self._main.pool
         log = _first_report(self.table.arrays, index, self.window.rows(), at, pool.runs, pool.answers)
@@ -180,7 +180,7 @@ class Gliding:
         return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def resume(self, head: int, evaluated: int) -> None:
-        """Make the skybands anew from the window; the buffer starts empty."""
+        """Make the skybands again from the window; the buffer starts empty."""
         self._rows = self._expected or self._rough()
         for index in self.table.active():
             self._main.resize(index, int(self.table.arrays.k[index]), self._rows)
@@ -227,7 +227,7 @@ class Gliding:
         self._recall()
 
     def process(self, step: Step) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         self._follow_rows(self.window.end - step.arrived.size)
         self._watch_order(self.window.end - step.arrived.size)
         rows = self.window.rows()
@@ -273,7 +273,7 @@ class Gliding:
             self._main.resize(index, int(self.table.arrays.k[index]), rows)
         size = self._buffer_size()
         if size < self._buffer[1] and self._scheme.filter is not None:
-            # How long a row may stay depends on the size when it came: a smaller buffer starts anew.
+            # How long a row may stay depends on the size when it came: a smaller buffer starts again.
             for index in self.table.active():
                 self._fill(index, self.window.head, before)
             self._buffer[0] = before + 1
@@ -327,12 +327,12 @@ class Gliding:
             self._filters.write(index, k, np.empty(0), np.empty(0, np.int64))
 
     def _recall(self) -> None:
-        """Make the calendar anew."""
+        """Make the calendar again."""
         self._calendar = new_calendar(self.window.capacity, self._main.pool.runs.first.size)
         note_all(self._calendar, self._main.pool.runs.oldest, self.window.capacity - 1)
 
     def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
-        """Return the slots and keys of the last judgement's answer, best first."""
+        """Return the slots and keys of the last evaluation's answer, best first."""
         slots, keys, _ = self._main.pool.answer(index)
         return slots, keys
 

@@ -170,7 +170,7 @@ class SkybandPool:
             runs.threshold[index], self.arrays.listen[index] = threshold, listen
 
     def rows(self, index: int) -> tuple[Floats, Ints, float]:
-        """Return the keys and ticks of a query's rows, best first, and its bar."""
+        """Return the keys and ticks of a query's rows, best first, and its threshold."""
         runs = self.pool.runs
         part = slice(runs.first[index], runs.first[index] + runs.size[index])
         return runs.key[part].copy(), runs.seq[part].copy(), float(runs.threshold[index])
@@ -194,7 +194,7 @@ class SkybandPool:
             runs.threshold[index] = self.arrays.listen[index] = key[-1]
 
     def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
-        """Return the rows of queries by their ticks, query after query, and their bars."""
+        """Return the rows of queries by their ticks, query after query, and their thresholds."""
         parts = [self.rows(index) for index in indices]
         return {
             "sizes": np.array([key.size for key, _, _ in parts], np.int64),

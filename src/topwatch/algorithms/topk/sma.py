@@ -10,9 +10,9 @@ Mouratidis, Bakiras, Papadias: Continuous monitoring of top-k queries over slidi
 Cost per cycle of r arrivals (section 6): O(r + Q (C r δ^d + k² r / N)). Memory: O(N (d + 1) + Q (C + d + 3k)). The
 mean size of a skyband is within a few percent of k (the paper's Table 2).
 
-Ours differs: while a window fills, bars are raised each time its rows have doubled; dominance counters after a
+Ours differs: while a window fills, thresholds are raised each time its rows have doubled; dominance counters after a
 computation from scratch are vectorised counts, not a balanced tree; a skyband that outgrows its room is cut to its
-best k rows and its bar raised, which is as exact. The order of expiry must be known, so there is no SMA on
+best k rows and its threshold raised, which is as exact. The order of expiry must be known, so there is no SMA on
 ``latest()`` windows (section 7).
 """
 

@@ -41,8 +41,8 @@ class Thresholds:
         self._expected = expected
         self._listed = listed and bool(axes)
         self._per_axis = per_axis
-        self._waiting = _NONE  # slots of rows that have arrived since the last judgement
-        self._judged = 0  # tick of the last judgement
+        self._waiting = _NONE  # slots of rows that have arrived since the last evaluation
+        self._judged = 0  # tick of the last evaluation
         self._counters = np.zeros(8, np.int64)
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
@@ -50,7 +50,7 @@ class Thresholds:
         return self.table.add(query, column_of)
 
     def start(self, index: int, head: int, moment: int, at: int) -> Report:
-        """Judge a new query over the rows of the last judgement."""
+        """Evaluate a new query over the rows of the last evaluation."""
         if len(self.table) == 1:
             self.resume(head, moment)
         if self.grid is not None and not self.grid.fits(self.table.arrays, index):
@@ -67,7 +67,7 @@ class Thresholds:
         return Report(what, keys)
 
     def resume(self, head: int, evaluated: int) -> None:
-        """Nothing is kept but which rows have not been judged yet."""
+        """Nothing is kept but which rows have not been evaluated yet."""
         held = self.window.live_slots()
         self._waiting, self._judged = held[self.window.seq[held] > evaluated], evaluated
         self.grid = None
@@ -86,7 +86,7 @@ class Thresholds:
         self.table.remove(index)
 
     def process(self, step: Step) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         rows = self.window.rows()
         self._prepare(rows, step.arrived)
         earlier = self._waiting.size
@@ -110,12 +110,12 @@ class Thresholds:
         return Report(what, key)
 
     def _events(self, rows: Rows, step: Step, slots: Ints, op: int) -> Report:
-        """Changes of one kind: of rows that were live at a judgement at least."""
+        """Changes of one kind: of rows that were live at an evaluation at least."""
         index = self.grid.index if self.grid is not None else unindexed(self.table.indices)
         row, query, key = _matches(self.table.arrays, rows.columns, index, slots, self._counters)
         self._counters[HITS] += row.size if op == ENTER else 0
         slot = slots[row]
-        born = np.searchsorted(step.moment, rows.seq[slot])  # the judgement that first sees the row
+        born = np.searchsorted(step.moment, rows.seq[slot])  # the evaluation that first sees the row
         if rows.fifo:
             died = np.searchsorted(step.heads[1:], rows.seq[slot], side="right")
         else:
@@ -141,7 +141,7 @@ class Thresholds:
             self.grid.stretch(rows, arrived, self.table.arrays, floors)
 
     def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
-        """Return the slots and keys of the last judgement's answer, best first."""
+        """Return the slots and keys of the last evaluation's answer, best first."""
         return self._rank(index, live())
 
     def _rank(self, index: int, live: Ints) -> tuple[Ints, Floats]:

@@ -9,7 +9,7 @@ Mouratidis, Bakiras, Papadias: Continuous monitoring of top-k queries over slidi
 Cost per arrival: O(Q d + d log N). Memory: O(N d + Q kmax) and d sorted lists of N rows.
 
 Ours differs: lists are sorted buckets, not trees; arrivals are scored by the fused loop of ``scan``; a row enters a
-view when it reaches the bar of the last refill (the paper: the last row of the view, which refills sooner).
+view when it reaches the threshold of the last refill (the paper: the last row of the view, which refills sooner).
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class TSL:
         return self._standing.add(query, column_of)
 
     def start(self, index: int, head: int, moment: int, at: int) -> Report:
-        """Judge a new query over the rows of the last judgement."""
+        """Evaluate a new query over the rows of the last evaluation."""
         return self._standing.start(index, head, moment, at)
 
     def resume(self, head: int, evaluated: int) -> None:
-        """Fill all views anew from the window."""
+        """Fill all views again from the window."""
         self._standing.resume(head, evaluated)
         self._built = False
 
@@ -92,7 +92,7 @@ class TSL:
         self._standing.remove(index)
 
     def process(self, step: Step) -> Report:
-        """Take a step of the window; return the changes at its judgements."""
+        """Take a step of the window; return the changes at its evaluations."""
         rows = self.window.rows()
         if not self._built or self._lists.crowded(step.arrived.size):
             live = self.window.live_slots()
@@ -115,7 +115,7 @@ class TSL:
         return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
     def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
-        """Return the slots and keys of the last judgement's answer, best first."""
+        """Return the slots and keys of the last evaluation's answer, best first."""
         return self._standing.answer(index, live)
 
     def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:

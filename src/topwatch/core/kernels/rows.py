@@ -29,15 +29,17 @@ class Rows(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one piece of a batch does: arrivals in order, and for each judgement what has come and gone by then."""
+    """What one piece of a batch does: arrivals in order, and for each evaluation what has come and gone by then."""
 
     arrived: Ints  # slots
     expired: Ints  # slots, latest windows only
-    at: Ints  # per judgement: ordinal of the last row
-    moment: Ints  # per judgement: tick of the last arrival, replacement or deletion
-    arrivals: Ints  # per judgement: arrivals before it
-    heads: Ints  # first live ordinal at the judgement before this step, then per judgement (first-in-first-out windows)
-    expiries: Ints  # per judgement: expiries before it (latest windows)
+    at: Ints  # per evaluation: ordinal of the last row
+    moment: Ints  # per evaluation: tick of the last arrival, replacement or deletion
+    arrivals: Ints  # per evaluation: arrivals before it
+    heads: (
+        Ints  # first live ordinal at the evaluation before this step, then per evaluation (first-in-first-out windows)
+    )
+    expiries: Ints  # per evaluation: expiries before it (latest windows)
 
 
 class Log(NamedTuple):

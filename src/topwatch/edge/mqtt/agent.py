@@ -1,7 +1,7 @@
 """The agent of a device: reads values when a timestamp is announced, and speaks only when it must.
 
 Its last will says that it has gone, so that the coordinator drops it when the connection breaks; when there is one
-again the agent joins anew. It imports neither NumPy nor anything that is compiled.
+again the agent joins again. It imports neither NumPy nor anything that is compiled.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Coordinator:
 
     def tick(self) -> Result:
         """Go through one timestamp."""
-        if self._connections > 1:  # what devices said meanwhile is lost: all join anew
+        if self._connections > 1:  # what devices said meanwhile is lost: all join again
             self._connections = 1
             self._start_anew()
         server = self.server

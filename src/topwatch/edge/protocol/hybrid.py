@@ -16,7 +16,7 @@ Readings of what the paper leaves open:
   gets a filter at the next one.
 * A record that leaves the skyline of its own without being contacted stays in MM until it is; nothing is sent for it.
 
-Cost: that of Filter over the records in FM and MM, and a skyline computed anew at sampled timestamps.
+Cost: that of Filter over the records in FM and MM, and a skyline computed again at sampled timestamps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from topwatch.edge.protocol.records import NONE, Outcome, Settings
 from topwatch.edge.protocol.reporting import ALL, FILTER, MIXED, SAMPLE
 
 FACTOR = 2.0  # of the sampling rate: more messages than that, and a record is sampled
-STEADY = 2  # samples for which the virtual filter has to hold, and after which a filter is judged
+STEADY = 2  # samples for which the virtual filter has to hold, and after which a filter is evaluated
 
 
 class Hybrid(FilterMethod):

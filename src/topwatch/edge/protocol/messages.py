@@ -94,7 +94,7 @@ class Reply(_Telling):
 
 @dataclass(frozen=True)
 class Leave(_Message):
-    """A device has gone. Up, as a last will from the broker; down, when it is taken for gone and has to join anew."""
+    """A device has gone. Up, as a last will from the broker; down, when it is taken for gone and has to join again."""
 
     number = 4
 

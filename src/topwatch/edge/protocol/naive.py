@@ -1,6 +1,6 @@
 """Naive: every client tells every change; the baseline of SIGMOD 2009, section 7. No message goes down.
 
-Cost: a skyline computed anew at each timestamp.
+Cost: a skyline computed again at each timestamp.
 """
 
 from __future__ import annotations

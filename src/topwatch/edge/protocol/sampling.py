@@ -3,7 +3,7 @@
 Zhang et al., SIGMOD 2009, section 5 and Algorithm 6. Frequencies are those among the sampled snapshots; Theorem 5.1
 bounds how wrong they can be. The first timestamp is always sampled, since clients join with their values.
 
-Cost: a skyline computed anew at each sampled timestamp.
+Cost: a skyline computed again at each sampled timestamp.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class Server:
         return orders
 
     def snapshot(self) -> bytes:
-        """Return the counts of the window. Filters are not in it: after a restart all devices join anew."""
+        """Return the counts of the window. Filters are not in it: after a restart all devices join again."""
         header = {"prefer": self.prefer, "method": self.method, "tick": self.tick, "ids": self._ids}
         s = self.settings
         header["options"] = [s.share, s.window, s.epsilon, s.delta, s.seed]

@@ -6,8 +6,8 @@ and again, since fresh memory is expensive. Whoever takes in a micro-batch's row
 sheet itself: nothing is copied. Nothing depends on what is found, since the disk has it all.
 
 Locks tell who uses a sheet, and go with their owner: one byte is locked by the process that the sheet belongs to,
-another one by all that read it, for as long as an array looks at it. A sheet that is read is not used anew. Where there
-is no such memory or no such lock, segments go to the disk as they are.
+another one by all that read it, for as long as an array looks at it. A sheet that is read is not used again. Where
+there is no such memory or no such lock, segments go to the disk as they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The groups of rows in a bucket: a monitor for each, or, where many small windows are alike, a fleet for all."""
+"""The groups of rows in a bucket: a monitor for each, or, where many small windows are alike, a grouped engine for
+all.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ class Groups(Protocol):
 
 
 def groups_for(spec: Spec) -> Groups:
-    """Choose: a fleet serves top-k queries over many groups; all else has monitors."""
+    """Choose: a grouped engine serves top-k queries over many groups; all else has monitors."""
     timed = isinstance(spec.window, LastTime)
     alike = (
         bool(spec.by)
@@ -150,7 +152,7 @@ class MonitorGroups:
 
 
 class EngineGroups:
-    """One fleet for all groups."""
+    """One grouped engine for all groups."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec

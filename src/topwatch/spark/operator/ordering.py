@@ -108,7 +108,7 @@ def _whole(table: pa.Table) -> pa.Table:
     for name, value in constants_of(table).items():
         kind = pa.string() if isinstance(value, str) else pa.int64()
         table = table.append_column(name, pa.repeat(pa.scalar(value, kind), table.num_rows))
-    # Made anew, so that all tables agree in what may be null.
+    # Made again, so that all tables agree in what may be null.
     return pa.table({name: table.column(name) for name in sorted(table.column_names)})
 
 

@@ -2,7 +2,7 @@
 
 Rows are known by their ordinals in the whole stream, so that a window of the last N rows is one of the last N ordinals.
 An answer changes after a row that was kept, or when one that it holds expires, N rows later; what came in between is
-not needed. The state is a k-skyband for each query, small enough to be written anew in every micro-batch.
+not needed. The state is a k-skyband for each query, small enough to be written again in every micro-batch.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PrunedBucket:
         indices = [start + 1 + kept.column(ROW).to_numpy() for start, (_, kept) in zip(starts, pieces, strict=False)]
         arrived = np.concatenate(indices)
         evaluated = self._judgements(before - before % self._every, arrived)
-        quiet = np.setdiff1d(evaluated, arrived, assume_unique=True)  # judgements after rows that were dropped
+        quiet = np.setdiff1d(evaluated, arrived, assume_unique=True)  # evaluations after rows that were dropped
         columns = np.concatenate(
             [columns_of(new, self._spec), np.full((len(self._spec.columns), quiet.size), np.nan)], axis=1
         )
@@ -90,7 +90,7 @@ class PrunedBucket:
         return self._emitter.emit((), changes)
 
     def _judgements(self, last: int, arrived: Ints) -> Ints:
-        """Return the ordinals, up to the end, at which an answer may be another than at judgement ``last``."""
+        """Return the ordinals, up to the end, at which an answer may be another than at evaluation ``last``."""
         columns, _, held = self._engine.gathered()
         ordinals = np.concatenate([held[~np.isnan(columns).all(axis=0)], arrived])
         events = np.concatenate([ordinals, ordinals + self._reach])

@@ -179,7 +179,7 @@ class StatefulOperator:
         bucket = Bucket.load(self._spec, self._home.get(base)) if base is not None else Bucket(self._spec)
         over = 0
         if manifest.skipped and isinstance(self._spec.every, int):
-            # Judgements fall on the same rows as before only from a multiple of their distance on.
+            # Evaluations fall on the same rows as before only from a multiple of their distance on.
             over = -manifest.skipped % self._spec.every
             bucket.begin(manifest.skipped + over)
         for index, turn in enumerate(manifest.log):

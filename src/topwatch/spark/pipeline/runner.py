@@ -48,7 +48,7 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Columns are chosen and rows counted: the size of a batch need not be worked out anew for each of its rows.
+    # Columns are chosen and rows counted: the size of a batch need not be worked out again for each of its rows.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     # Spark would look at what came out of the first step before it plans the second: there is nothing to choose.
     "spark.sql.adaptive.streaming.stateless.enabled": "false",

@@ -21,7 +21,7 @@ class Scores(NamedTuple):
 
     value: Floats  # (columns, slots); smaller is better, NaN where no row is ranked
     score: Ints  # int32
-    answer: Ints  # (3, k): slots, units (see :func:`_unit`) and scores of the last judgement
+    answer: Ints  # (3, k): slots, units (see :func:`_unit`) and scores of the last evaluation
     answered: Ints  # one number
     now: Ints
     room: np.ndarray  # (4, BLOCK) of bool
@@ -201,7 +201,7 @@ def tell(s: Scores, rows: Rows, best: Ints, query: int, at: int, log: Log) -> Lo
 
 @inner
 def evaluate(s: Scores, rows: Rows, result: Ints, k: int, query: int, at: int, log: Log) -> tuple[Ints, Log]:
-    """Report the changes since the last judgement; returns the room for rows found, which may have grown."""
+    """Report the changes since the last evaluation; returns the room for rows found, which may have grown."""
     if s.now[FOUND] < min(k, s.now[LIVE]) or s.now[FOUND] > len(result) or s.now[FOUND] > 4 * k + 256:
         chosen = select(s, k)
         if len(chosen) > len(result):

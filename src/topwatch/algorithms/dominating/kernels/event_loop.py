@@ -63,12 +63,12 @@ from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, long
 from topwatch.core.kernels.rows import Log, Step
 from topwatch.core.kernels.scoring import Ints
 
-FEW = 64  # contenders beyond k: the board is made anew with each one more
+FEW = 64  # contenders beyond k: the board is made again with each one more
 
 
 @leaf
 def arrive(g: Course, b: Blocks, c: Contenders, s: Contenders, code: int, cell: int, slot: int) -> None:
-    """Take a ranked row in; it is looked at, at the next judgement."""
+    """Take a ranked row in; it is looked at, at the next evaluation."""
     put(b, cell, code, slot, long(g.passed[cell]))
     bump(g.lanes, g.rows, c, code, slot, 1)
     if g.rules.samples > 0:
@@ -127,7 +127,7 @@ def _leave(c: Contenders, seq: int) -> None:
 
 @inner
 def admit(g: Course, c: Contenders, slot: int, score: int) -> Contenders:
-    """Make a row a contender, and elect anew."""
+    """Make a row a contender, and elect again."""
     c = with_seats(c, 1)
     join(g.lanes, c, g.codes[slot], slot, g.rows.seq[slot], score)
     elect(c, g.rules.k)
@@ -283,7 +283,7 @@ def evaluate(
 def settle(g: Course, b: Blocks, c: Contenders, seeds: Ints, reported: Ints, slots: Ints) -> Contenders:
     """Begin with rows in their cells: score the seeds, and let all others be due with what their cells tell.
 
-    The first seeds are the last judgement's answer, with the scores that were told.
+    The first seeds are the last evaluation's answer, with the scores that were told.
     """
     sum_cells(g, b)
     if g.rules.later:

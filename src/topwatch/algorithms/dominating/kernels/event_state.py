@@ -1,7 +1,7 @@
 """What the loop of ``eva`` and of what is built on it reads and writes at every step.
 
 The clock counts single events: an arrival can raise a row's score by one, an expiry can lower the k-th score by one. So
-the interval lemmas of the paper hold for windows of rows and of time, for bursts and for rare judgements alike.
+the interval lemmas of the paper hold for windows of rows and of time, for bursts and for rare evaluations alike.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAR = 2**60
 
 # Of Course.now: moments, arrivals, first and last ordinal, k-th score, first expiry of a member, interval of
 # candidates, arrivals when the suffix counts were made, and counters: events, kept obsolete ones, evicted ones,
-# exclusions; the moment of the last judgement, the last random number, the best score, what estimates there were, how
+# exclusions; the moment of the last evaluation, the last random number, the best score, what estimates there were, how
 # many recent arrivals there are; the moment when the board was made, -1 for none; arrivals, comparisons and events when
 # the interval of candidates was last adjusted.
 (
@@ -176,7 +176,7 @@ def by_cell(g: Course, code: int) -> int:
 
 @inner
 def sum_cells(g: Course, b: Blocks) -> None:
-    """Make the suffix counts anew."""
+    """Make the suffix counts again."""
     for cell in range(len(g.sums)):
         g.sums[cell] = b.count[cell]
     suffix_sums(g.lanes, g.sums)

@@ -27,9 +27,9 @@ class Contenders(NamedTuple):
     slot: Ints
     seq: Ints
     score: Ints
-    reported: Ints  # the score at the last judgement
+    reported: Ints  # the score at the last evaluation
     member: Ints  # 1 for the k best, as far as they have been elected
-    shown: Ints  # 1 for the rows of the last judgement's answer
+    shown: Ints  # 1 for the rows of the last evaluation's answer
     gone: Ints  # (rows, 3): slot, tick and last score of shown rows that have expired since then
     size: Ints  # rows, members, gone
 
@@ -106,7 +106,7 @@ def drop(c: Contenders, at: int) -> None:
 
 @leaf
 def lose(c: Contenders, at: int) -> None:
-    """Take a row out that has expired; one that was shown is remembered until the next judgement."""
+    """Take a row out that has expired; one that was shown is remembered until the next evaluation."""
     c.size[MEMBERS] -= c.member[at]
     if c.shown[at] == 1:
         n = c.size[GONE]
@@ -193,7 +193,7 @@ def settled(c: Contenders, k: int, worst: int, best: int) -> bool:
 
 @inlined
 def note_scores(c: Contenders) -> None:
-    """Remember the scores of a judgement."""
+    """Remember the scores of an evaluation."""
     n = c.size[ROWS]
     scores = c.score[:n]
     reported = c.reported[:n]

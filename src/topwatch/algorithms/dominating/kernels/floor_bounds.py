@@ -217,7 +217,7 @@ def place_row(g: Ground, b: Blocks, c: Contenders, at: int, cell: int) -> None:
 
 @leaf
 def begin_epoch(g: Ground, b: Blocks) -> None:
-    """Count all cells anew and move their drifts on by what has come and gone."""
+    """Count all cells again and move their drifts on by what has come and gone."""
     f = g.floor
     suffix_sums(g.lanes, f.arrived)
     step = ZERO

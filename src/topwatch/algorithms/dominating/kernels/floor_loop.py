@@ -227,7 +227,7 @@ def refill(g: Ground, b: Blocks, c: Contenders) -> Contenders:
 def settle_in(g: Ground, b: Blocks, c: Contenders, seeds: Ints, reported: Ints) -> Contenders:
     """Begin with rows in their cells and no bounds: score the seeds, set the floor below the best, look at the rest.
 
-    The first seeds are the last judgement's answer, with the scores that were told.
+    The first seeds are the last evaluation's answer, with the scores that were told.
     """
     f = g.floor
     f.now[LEVEL] = NEVER
@@ -266,7 +266,7 @@ def settle_again(g: Ground, b: Blocks, c: Contenders) -> Contenders:
 
 @leaf
 def go_on(g: Ground, b: Blocks, c: Contenders, step: Step, way: Ints) -> int:
-    """Take events and judgements up to one that needs more than the arrays at hand; returns what it needs.
+    """Take events and evaluations up to one that needs more than the arrays at hand; returns what it needs.
 
     Nearly all are done with here, in a loop that makes no arrays and has no reference counts.
     """

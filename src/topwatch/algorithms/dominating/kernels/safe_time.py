@@ -3,7 +3,7 @@
 A row stays out of the answer as long as k others are above it. Of the contenders, members and candidates alike, each is
 above it for min(life, score_j - score) events at least. The board has levels of score, and for each one the lives of
 the contenders that reach it, longest first: of n that are needed, so many live for at least the n-th life. It is made
-anew now and then; an event takes at most one from each life and each gap, and so from what the board tells.
+again now and then; an event takes at most one from each life and each gap, and so from what the board tells.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The best objects in order, down to a bar, and what changes in the first k of them.
+"""The best objects in order, down to a threshold, and what changes in the first k of them.
 
-Every object whose (score, newest row) is not below the bar is among them. A change of a score moves one entry. Too many
-entries are cut, and the bar rises; when fewer than k are left, they are made anew (by whoever owns them), and it falls.
+Every object whose (score, newest row) is not below the threshold is among them. A change of a score moves one entry.
+Too many entries are cut, and the threshold rises; when fewer than k are left, they are made again (by whoever owns
+them), and it falls.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class Bests(NamedTuple):
     newest: Ints
     object: Ints
     seated: Ints  # by object: the newest row that its entry was made with, 0 where it has none
-    threshold: Floats  # the score of the bar
-    answer: Ints  # (3, k): objects, their newest rows and sources, as of the last judgement
+    threshold: Floats  # the score of the threshold
+    answer: Ints  # (3, k): objects, their newest rows and sources, as of the last evaluation
     answered: Floats  # (2, k): their scores, and the best they could still get
     member: Ints  # by object: 1 in the last answer
-    mark: Ints  # by object: the last judgement that saw it among the first k
+    mark: Ints  # by object: the last evaluation that saw it among the first k
     now: Ints
 
 
@@ -48,7 +49,7 @@ def _rank(b: Bests, score: float, newest: int) -> int:
 
 @leaf
 def seat(b: Bests, number: int, score: float, newest: int) -> None:
-    """Enter an object, if it reaches the bar."""
+    """Enter an object, if it reaches the threshold."""
     if not (score > b.threshold[0] or (score == b.threshold[0] and newest >= b.now[THRESHOLD])):
         return
     rank = _rank(b, score, newest)
@@ -69,7 +70,7 @@ def seat(b: Bests, number: int, score: float, newest: int) -> None:
 
 @leaf
 def cut(b: Bests) -> None:
-    """Keep as many as are wanted, and raise the bar to the last of them."""
+    """Keep as many as are wanted, and raise the threshold to the last of them."""
     keep = b.now[KEEP]
     for i in range(keep, b.now[SIZE]):
         b.seated[b.object[i]] = 0
@@ -96,7 +97,7 @@ def rate(o: Objects, b: Bests, number: int, score: float) -> None:
 
 @leaf
 def refill(o: Objects, b: Bests) -> None:
-    """Make the entries anew from all objects."""
+    """Make the entries again from all objects."""
     clear(b)
     for number in range(o.now[USED]):
         if o.rows[number] != 0:
@@ -118,7 +119,7 @@ def _unseat(b: Bests, number: int, score: float, newest: int) -> None:
 
 @leaf
 def clear(b: Bests) -> None:
-    """Take all entries out and lower the bar to the ground."""
+    """Take all entries out and lower the threshold to the ground."""
     for i in range(b.now[SIZE]):
         b.seated[b.object[i]] = 0
     b.now[SIZE] = 0
@@ -130,13 +131,13 @@ def clear(b: Bests) -> None:
 
 @inlined
 def starved(b: Bests) -> bool:
-    """Tell whether there may be objects below the bar that belong to the first k."""
+    """Tell whether there may be objects below the threshold that belong to the first k."""
     return b.now[SIZE] < b.now[K] and b.threshold[0] != -np.inf
 
 
 @leaf
 def report(o: Objects, b: Bests, at: int, index: int, log: Log) -> None:
-    """Log what has left and entered the first k since the last judgement; the log has room for that."""
+    """Log what has left and entered the first k since the last evaluation; the log has room for that."""
     n = min(b.now[K], b.now[SIZE])
     mask = len(o.object) - 1
     b.now[STAMP] += 1

@@ -256,7 +256,7 @@ def _take(o: Objects, b: Bests, e: Instances, rows: Arrivals, start: int, stop: 
 
 @kernel
 def drive_eaa(o: Objects, b: Bests, e: Instances, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
-    """Take a step of the window; log the changes at its judgements."""
+    """Take a step of the window; log the changes at its evaluations."""
     e.now[TIMES] = max(e.now[TIMES], 1)
     done = 0
     for j in range(len(step.at)):

@@ -1,6 +1,6 @@
 """Objects whose parts come in rows of their own: what each source has told of each, and the score that makes.
 
-Rows are called by their ordinals; 0 is no row. A score is computed anew from the parts, from left to right, whenever
+Rows are called by their ordinals; 0 is no row. A score is computed again from the parts, from left to right, whenever
 one of them changes, so that it depends on nothing but the live rows. Cost of a row or of its expiry: O(sources), and
 O(m) for an expiry where m rows of one source are live.
 """
@@ -38,7 +38,7 @@ class Objects(NamedTuple):
     last: Ints  # (objects, sources): the newest live row
     table: Entities  # ids to objects
     free: Ints  # numbers to give, as a stack
-    dead: Ints  # objects that have lost their last row since the last judgement
+    dead: Ints  # objects that have lost their last row since the last evaluation
     listed: Ints  # 1 for objects among those
     factor: Floats  # of each source
     rule: Ints
@@ -190,7 +190,7 @@ def _most(o: Objects, number: int, s: int) -> float:
 
 @inner
 def bury(o: Objects) -> None:
-    """Give back the numbers of objects that have no row any more, once a judgement has seen them go."""
+    """Give back the numbers of objects that have no row any more, once an evaluation has seen them go."""
     for i in range(o.now[DEADS]):
         number = o.dead[i]
         o.listed[number] = 0

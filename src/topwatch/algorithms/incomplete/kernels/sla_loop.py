@@ -33,7 +33,7 @@ from topwatch.core.kernels.rows import Log, Step, with_room
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.core.kernels.sorted_lists import BUCKET, Ordered, put, take_out
 
-READ, ALWAYS = range(2)  # entries read; whether every judgement searches
+READ, ALWAYS = range(2)  # entries read; whether every evaluation searches
 
 
 class Lists(NamedTuple):
@@ -123,7 +123,7 @@ def _search(o: Objects, b: Bests, lists: Lists) -> None:
 
 @kernel
 def drive_sla(o: Objects, b: Bests, lists: Lists, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
-    """Take a step of the window; log the changes at its judgements."""
+    """Take a step of the window; log the changes at its evaluations."""
     done = 0
     for j in range(len(step.at)):
         _take(o, b, lists, rows, done, step.arrivals[j])

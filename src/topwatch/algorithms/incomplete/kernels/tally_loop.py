@@ -49,7 +49,7 @@ def _take(o: Objects, b: Bests, rows: Arrivals, start: int, stop: int) -> None:
 
 @kernel
 def drive_tally(o: Objects, b: Bests, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
-    """Take a step of the window; log the changes at its judgements."""
+    """Take a step of the window; log the changes at its evaluations."""
     done = 0
     for j in range(len(step.at)):
         _take(o, b, rows, done, step.arrivals[j])

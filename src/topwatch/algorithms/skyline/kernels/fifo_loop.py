@@ -20,8 +20,8 @@ BLOCK = 64  # rows compared at once
 SPARE = 64  # dropped rows that may lie around, besides a quarter
 DROPPED = 2**62  # until, for a row that is dropped
 FIRST, LAST, FRESH, DROPS, GONE, COMPARED = range(6)  # of Unbeaten.now
-# FIRST to LAST: places in use; FRESH: the first that no judgement has seen; DROPS: dropped among them; GONE: dropped
-# since the last judgement, which had them in its answer; COMPARED: pairs so far.
+# FIRST to LAST: places in use; FRESH: the first that no evaluation has seen; DROPS: dropped among them; GONE: dropped
+# since the last evaluation, which had them in its answer; COMPARED: pairs so far.
 
 
 class Unbeaten(NamedTuple):
@@ -127,7 +127,7 @@ def _compact(u: Unbeaten) -> None:
 
 @inner
 def _evaluate(u: Unbeaten, head: int, mask: int, at: int, query: int, log: Log) -> Log:
-    """Report the changes since the last judgement, given the first live ordinal."""
+    """Report the changes since the last evaluation, given the first live ordinal."""
     expired = False
     index = u.now[FIRST]
     while index < u.now[LAST] and (u.until[index] == DROPPED or u.seq[index] < head):

@@ -33,9 +33,9 @@ class Witnessed(NamedTuple):
     front: Ints  # slots by place
     front_value: Floats  # (columns, places)
     reported: Ints  # 1 for rows in the last answer
-    touched: Ints  # slots that have entered or left the front since the last judgement
+    touched: Ints  # slots that have entered or left the front since the last evaluation
     marked: Ints  # by slot: 1 where it is in that list
-    leaving: Ints  # by entity, room for a judgement
+    leaving: Ints  # by entity, room for an evaluation
     hit: Ints  # places, room for a comparison
     now: Ints
     flags: np.ndarray  # (2, BLOCK) of bool
@@ -174,7 +174,7 @@ def _touch(w: Witnessed, slot: int) -> None:
 
 @inner
 def _evaluate(w: Witnessed, rows: Rows, at: int, query: int, log: Log) -> Log:
-    """Report the changes since the last judgement; a row that is replaced by one in the front has not changed."""
+    """Report the changes since the last evaluation; a row that is replaced by one in the front has not changed."""
     n = w.now[TOUCHED]
     log = with_room(log, n)
     for i in range(n):

@@ -18,7 +18,8 @@ FEW = 24  # rows up to which each is put at its place
 
 @leaf
 def thin(runs: Runs, q: int, start: int, least: int, most: int) -> None:
-    """Of the ranks from ``start`` on keep ``least`` to ``most`` rows, the best, and raise the bar to what they reach.
+    """Of the ranks from ``start`` on keep ``least`` to ``most`` rows, the best, and raise the threshold to what they
+    reach.
 
     There are more than ``most``.
     """

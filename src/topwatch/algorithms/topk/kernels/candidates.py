@@ -18,7 +18,7 @@ from topwatch.core.kernels.scoring import Floats, Ints, Queries
 
 # Where the loop stands: next hit among arrivals; stale queries (the same place as in drive); next hit among rows that
 # leave the buffer; queries whose lists lag behind; queries that listen to more; the query that needs places, or -1;
-# where a look at all queries was broken off; next arrival; next judgement; end, size and largest size of the block;
+# where a look at all queries was broken off; next arrival; next evaluation; end, size and largest size of the block;
 # what is next to do; the stale query to report next; room that the log lacks; whether the block must be routed again.
 HIT, STALE, GONE, MOVED, FELL, FULL, AT, ARRIVAL, JUDGEMENT, STOP, SIZE, MOST, PHASE, TURN, ROOM, DEAF = range(16)
 
@@ -118,7 +118,7 @@ def _mark(answers: Answers, q: int, rank: int, todo: Todo, here: Ints) -> None:
 def let_go(
     rows: Rows, table: Queries, kept: Kept, start: int, head: int, todo: Todo, here: Ints, counters: Ints
 ) -> None:
-    """Take out what has expired before a judgement."""
+    """Take out what has expired before an evaluation."""
     runs = kept.main.runs
     for ordinal in range(start, head):
         while kept.calendar.first[ordinal & rows.mask] >= 0:

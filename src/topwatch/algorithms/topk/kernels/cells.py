@@ -1,7 +1,7 @@
-"""The regular grid: which cell a row falls into, which cells can hold a row above a bar, and in what order.
+"""The regular grid: which cell a row falls into, which cells can hold a row above a threshold, and in what order.
 
 A query orders the cells of each axis by how good their best value is: downwards, upwards, or outwards from a point.
-In these ranks its upper bound only falls, so the cells above a bar form a staircase that is enumerated without a
+In these ranks its upper bound only falls, so the cells above a threshold form a staircase that is enumerated without a
 visited set, and the best-first walk of SIGMOD'06 (section 4.2) reaches each cell from exactly one other.
 """
 

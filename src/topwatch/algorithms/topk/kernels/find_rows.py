@@ -1,8 +1,8 @@
-"""Which rows of a run reach a query's bar: found in one fused loop, with keys only for those that do.
+"""Which rows of a run reach a query's threshold: found in one fused loop, with keys only for those that do.
 
-Most rows reach no bar. Linear scores of up to four columns and distances in two to four are therefore compared in loops
-that store nothing and have no branch; of distances the squares, which needs no roots. A row may be counted there whose
-key falls short by a rounding error; it is found out when its key is computed.
+Most rows reach no threshold. Linear scores of up to four columns and distances in two to four are therefore compared in
+loops that store nothing and have no branch; of distances the squares, which needs no roots. A row may be counted there
+whose key falls short by a rounding error; it is found out when its key is computed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def find_run(
     """Find the rows in consecutive slots from ``start`` whose key reaches ``threshold``; return how many.
 
     ``out`` is room for keys, ``rows`` for as many numbers: the keys and the places in the run of those that are found
-    come first in them. ``dense``: so many rows reach a bar that looking for them first does not pay.
+    come first in them. ``dense``: so many rows reach a threshold that looking for them first does not pay.
     """
     kind = table.kind[q]
     size = len(out)

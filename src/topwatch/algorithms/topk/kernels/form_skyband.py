@@ -1,4 +1,4 @@
-"""Skybands: of the rows above a bar those that fewer than k newer and better ones beat (SIGMOD'06, section 5)."""
+"""Skybands: of the rows above a threshold those that fewer than k newer and better ones beat (SIGMOD'06, section 5)."""
 
 from __future__ import annotations
 

@@ -23,15 +23,15 @@ from topwatch.core.kernels.scoring import BLOCK, Floats, Ints, Queries, inside
 
 
 class Span(NamedTuple):
-    """How far windows reach, and how often they are judged."""
+    """How far windows reach, and how often they are evaluated."""
 
     rows: int  # 0: by time
     span: int  # nanoseconds
     every: int
 
 
-# Where the loop stands: the group and how often it is judged, its next row and judgement, the log's line before them;
-# within a block the query, and the row and judgement at which it stands; then where the group's window begins.
+# Where the loop stands: the group and how often it is evaluated, its next row and evaluation, the log's line before
+# them; within a block the query, and the row and evaluation at which it stands; then where the group's window begins.
 GROUP, JUDGED, START, TURN, LINE, QUERY, ROW, AT, PAGE_NOW, GONE, HELD = range(11)
 NEW, DONE = -1, 1  # no block of the group has begun; all groups have been served
 
@@ -81,9 +81,9 @@ def drive_all(
 
 
 class Room(NamedTuple):
-    """Memory that is used for each group anew."""
+    """Memory that is used for each group again."""
 
-    indices: Ints  # of judgements
+    indices: Ints  # of evaluations
     what: Ints
     key: Floats
     hits: Ints
@@ -214,13 +214,13 @@ def _serve_block(
         if k == 0:
             continue
         run = block.group * queries + q
-        first = here[ROW]  # rows from here on are looked at with the bar as it is
+        first = here[ROW]  # rows from here on are looked at with the threshold as it is
         j = here[AT]
         size = _hits(table, q, block, first, runs, run, hits)
         t = ZERO
         while True:
             if answers.stale[run] == 0 and runs.oldest[run] >= turns.heads[j_end]:
-                # Nothing happens before the next row that reaches the bar.
+                # Nothing happens before the next row that reaches the threshold.
                 if t == size:
                     break
                 if all_stay(turns, block, first + hits[t]) and log.size[0] + 2 * (size - t) <= len(log.key):
@@ -251,7 +251,7 @@ def _serve_block(
                     return
                 if runs.size[run] < k and runs.whole[run] == 0:
                     _fill(table, q, pages, block.group, head, block.tick + until - block.start - 1, runs, run)
-                    # The bar may be lower now.
+                    # The threshold may be lower now.
                     first = until
                     size = _hits(table, q, block, first, runs, run, hits)
                     t = ZERO
@@ -268,7 +268,7 @@ def _serve_block(
 
 @inlined
 def _hits(table: Queries, q: int, block: Block, first: int, runs: Runs, run: int, hits: Ints) -> int:
-    """Find the rows of a block, from ``first`` on, that reach the bar, and their keys; return how many."""
+    """Find the rows of a block, from ``first`` on, that reach the threshold, and their keys; return how many."""
     if first == block.stop:
         return ZERO
     dense = runs.whole[run] == 1  # a run that holds all rows lets all in
@@ -283,7 +283,7 @@ def _fill(table: Queries, q: int, pages: Pages, g: int, head: int, moment: int, 
 
 @inlined
 def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, here: Ints) -> int:
-    """Say when a group is judged and which row is the first live one then; return how often.
+    """Say when a group is evaluated and which row is the first live one then; return how often.
 
     Where its window begins after that is noted in ``here``: page, place in it, rows held.
     """
@@ -343,7 +343,7 @@ def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, he
 
 @inlined
 def _plan_growth(turns: Turns, before: int, n: int) -> None:
-    """Say that a group is judged after each row, and that no row expires."""
+    """Say that a group is evaluated after each row, and that no row expires."""
     for row in range(n):
         turns.at[row] = before + row + 1
     for row in range(n):
@@ -356,7 +356,7 @@ def _plan_growth(turns: Turns, before: int, n: int) -> None:
 
 @leaf
 def _by_evaluation(log: Log, start: int, first: int, indices: Ints, room: Room) -> None:
-    """Sort the log's lines from ``start`` on by judgement; those of one stay in the order of their queries."""
+    """Sort the log's lines from ``start`` on by evaluation; those of one stay in the order of their queries."""
     n = log.size[0] - start
     what = room.what
     keys = room.key

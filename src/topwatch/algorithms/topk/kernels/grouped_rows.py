@@ -1,8 +1,8 @@
 """Rows that come one by one into the answers of a group: one enters, one leaves, and nothing is compared.
 
-Where a group is judged after each of its rows and none of a run expires within a block, the answer is the beginning of
-the run before and after every row. So what a row changes is known when it has its rank, and what was last reported is
-brought up to date once for all rows of the block.
+Where a group is evaluated after each of its rows and none of a run expires within a block, the answer is the beginning
+of the run before and after every row. So what a row changes is known when it has its rank, and what was last reported
+is brought up to date once for all rows of the block.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from topwatch.core.kernels.scoring import Floats, Ints, Queries, inside
 
 
 class Turns(NamedTuple):
-    """The judgements of one group in a batch."""
+    """The evaluations of one group in a batch."""
 
     at: Ints  # ordinal of the last row
     taken: Ints  # rows of the batch before it
-    heads: Ints  # tick of the first live row: at the judgement before the batch, then per judgement
-    of_row: Ints  # for each row of the batch the first judgement that sees it
-    each: bool  # every row is judged
+    heads: Ints  # tick of the first live row: at the evaluation before the batch, then per evaluation
+    of_row: Ints  # for each row of the batch the first evaluation that sees it
+    each: bool  # every row is evaluated
 
 
 class Block(NamedTuple):
-    """Rows of one group, and the judgements that they bring: both from a first one to before a last one."""
+    """Rows of one group, and the evaluations that they bring: both from a first one to before a last one."""
 
     group: int
     base: int  # first row of the group in the batch
@@ -42,7 +42,7 @@ class Block(NamedTuple):
 
 @inlined
 def all_stay(turns: Turns, block: Block, row: int) -> bool:
-    """Tell whether every row is judged, and none from ``row`` on expires within its block."""
+    """Tell whether every row is evaluated, and none from ``row`` on expires within its block."""
     return turns.each and block.tick + row - block.start >= turns.heads[block.last]
 
 
@@ -60,7 +60,7 @@ def admit_singly(
     hits: Ints,
     start: int,
 ) -> None:
-    """Take in the rows that were found to reach the bar of a run that has nothing to report.
+    """Take in the rows that were found to reach the threshold of a run that has nothing to report.
 
     None of them and of the run may expire within the block; the log must have room for two lines of each. They are
     those of ``hits`` from ``start`` on, which count from row ``first``.

@@ -1,7 +1,7 @@
-"""The rest of a loose run: rows that reach the bar but not the answer, in no order, the expired among them.
+"""The rest of a unsorted run: rows that reach the threshold but not the answer, in no order, the expired among them.
 
-Most rows that reach a bar come and go without ever being an answer. So they are only appended, which touches one or two
-lines of memory; they are looked at when a place in the answer is free, and cleared when they fill the room.
+Most rows that reach a threshold come and go without ever being an answer. So they are only appended, which touches one
+or two lines of memory; they are looked at when a place in the answer is free, and cleared when they fill the room.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def _promote(runs: Runs, q: int, k: int, top: int, rest: int, head: int) -> None
 
 @leaf
 def shed(runs: Runs, q: int, head: int, limit: int) -> None:
-    """Clear expired rows out of the rest; when more than ``limit`` rows are left, keep the target and raise the bar.
+    """Clear expired rows out of the rest; when more than ``limit`` rows are left, keep the target and raise the
+    threshold.
 
     Of the extra rows that a run has had for want of more, both allow half.
     """

@@ -26,8 +26,8 @@ class Arrivals(NamedTuple):
     rows: Floats  # (rows, columns)
     tick: int  # of the first row; the others follow
     time: Ints  # nanoseconds; empty in windows of a number of rows
-    at: Ints  # what a judgement after the row is called, -1 where there is none; empty: judged as usual
-    later: bool  # rows are only counted, and written when all have been judged: no window loses one meanwhile
+    at: Ints  # what an evaluation after the row is called, -1 where there is none; empty: evaluated as usual
+    later: bool  # rows are only counted, and written when all have been evaluated: no window loses one meanwhile
 
 
 class Pages(NamedTuple):

@@ -17,7 +17,7 @@ from topwatch.algorithms.topk.kernels.walk_cells import LISTED, SCORES, Points
 from topwatch.core.jit import AHEAD, ZERO, fetch, inlined, inner, leaf
 from topwatch.core.kernels.scoring import BLOCK, DISTANCE, LINEAR, Floats, Ints, Queries, inside, score_row, score_run
 
-FEW = 8  # where more than one row in so many reaches a bar, keys are computed for all
+FEW = 8  # where more than one row in so many reaches a threshold, keys are computed for all
 
 
 class Index(NamedTuple):
@@ -33,7 +33,7 @@ class Index(NamedTuple):
 
 
 class Hits(NamedTuple):
-    """Rows of a block that reach the bar of a query: row by row, and for one query in the order of arrival."""
+    """Rows of a block that reach the threshold of a query: row by row, and for one query in the order of arrival."""
 
     row: Ints
     query: Ints
@@ -83,7 +83,7 @@ def run_length(slots: Ints, start: int, stop: int) -> int:
 def route_by_scan(
     table: Queries, thresholds: Floats, columns: Floats, slots: Ints, start: int, stop: int, hits: Hits, counters: Ints
 ) -> bool:
-    """Score arrivals against all queries and note those that reach the bar; False when they do not fit."""
+    """Score arrivals against all queries and note those that reach the threshold; False when they do not fit."""
     total = ZERO
     scores = ZERO
     i = start
@@ -149,7 +149,7 @@ def subscribe(
 ) -> bool:
     """Add the rows with a key from ``low`` to below ``high`` of one query to the hits from ``done`` on; False: no room.
 
-    For a query whose bar has fallen after the block was routed.
+    For a query whose threshold has fallen after the block was routed.
     """
     new = ZERO
     i = start
@@ -195,7 +195,9 @@ def route_by_lists(
     hits: Hits,
     counters: Ints,
 ) -> bool:
-    """Score arrivals against the queries of their cells and note those that reach the bar; False: they do not fit."""
+    """Score arrivals against the queries of their cells and note those that reach the threshold; False: they do not
+    fit.
+    """
     result = hits.cells
     rows = hits.indices
     count = index.influence.size

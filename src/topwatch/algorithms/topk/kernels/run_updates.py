@@ -10,7 +10,9 @@ from topwatch.core.jit import ZERO, inlined
 
 @inlined
 def admit(runs: Runs, q: int, k: int, key: float, seq: int, slot: int, head: int) -> int:
-    """Take in an arrival whose key reaches the bar; return its rank. Rows older than ``head`` have expired before."""
+    """Take in an arrival whose key reaches the threshold; return its rank. Rows older than ``head`` have expired
+    before.
+    """
     rank = insert_loose(runs, q, k, key, seq, slot) if runs.unsorted else insert(runs, q, key, seq, slot)
     if runs.banded:
         beat(runs, q, k, rank + 1)

@@ -35,7 +35,7 @@ def offer(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
 
 @inlined
 def _collect(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
-    """Take a candidate into a loose run that is being filled; of a run without a free place the best rows stay."""
+    """Take a candidate into a unsorted run that is being filled; of a run without a free place the best rows stay."""
     indices = places_of(runs, q)
     write(runs, runs.first[q] + runs.size[q], key, seq, slot)
     runs.size[q] += 1
@@ -56,7 +56,7 @@ def _take(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
 def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, runs: Runs) -> None:
     """Fill a run with the best rows that are live at a moment (ordinals ``head`` to ``moment``).
 
-    These are ``target`` rows, of a loose run some more, up to ``limit`` and its extra ones.
+    These are ``target`` rows, of a unsorted run some more, up to ``limit`` and its extra ones.
     """
     start_filling(runs, q)
     if not rows.fifo:
@@ -72,7 +72,8 @@ def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, run
     if runs.banded:
         form_band(runs, q, table.k[q])
     if runs.unsorted:
-        # Near the target: each row more above a bar is met once more in every window. A run that starved wants more.
+        # Near the target: each row more above a threshold is met once more in every window. A run that starved wants
+        # more.
         margin = runs.limit[q] - runs.target[q]
         least = runs.target[q] + runs.extra[q]
         most = least + (margin if runs.extra[q] > 0 else margin // 4)

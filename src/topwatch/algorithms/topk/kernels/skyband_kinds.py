@@ -18,7 +18,7 @@ from topwatch.core.jit import ZERO, inlined, inner, leaf
 from topwatch.core.kernels.scoring import Floats, Ints
 
 STRICT, RELAXED, PROBABILISTIC = range(3)
-DEEP = 8  # rows beyond its bar that a query listens to at the start of a block, where it is in no lists
+DEEP = 8  # rows beyond its threshold that a query listens to at the start of a block, where it is in no lists
 
 
 class Skybands(NamedTuple):
@@ -34,7 +34,7 @@ class Skybands(NamedTuple):
     relax: float  # γ: by how much of its candidates a relaxed one may outgrow a strict one
     filters: bool  # of the rows in the buffer only; may forget any row
     level: Ints  # filters with an index: from so many rows on the rest is cut off; 0 where none is
-    listen: Floats  # rows below it are not even looked at; at most the bar, and at most the key of any row kept
+    listen: Floats  # rows below it are not even looked at; at most the threshold, and at most the key of any row kept
     newest: Ints  # room for pruning
     used: Ints  # one number: places in use
 
@@ -58,7 +58,7 @@ def stands_at(runs: Runs, q: int, rank: int, seq: int) -> bool:
 
 @inlined
 def admit(bands: Skybands, q: int, k: int, key: float, seq: int, late: bool) -> int:
-    """Take in a row that reaches the bar; return its rank. A ``late`` row may be older than others that are kept.
+    """Take in a row that reaches the threshold; return its rank. A ``late`` row may be older than others that are kept.
 
     The run must have a free place.
     """
@@ -166,7 +166,9 @@ def _sink(heap: Ints, index: int, count: int) -> None:
 
 @inlined
 def shrunk(bands: Skybands, q: int, k: int, times: int) -> None:
-    """Lower the bar of a probabilistic skyband that has lost rows (Algorithm 2, lines 13 to 17, and section 6.1)."""
+    """Lower the threshold of a probabilistic skyband that has lost rows (Algorithm 2, lines 13 to 17, and section
+    6.1).
+    """
     runs = bands.runs
     n = runs.size[q]
     if bands.kind != PROBABILISTIC or times == 0 or runs.threshold[q] == -np.inf:
@@ -182,9 +184,11 @@ def shrunk(bands: Skybands, q: int, k: int, times: int) -> None:
 
 @inlined
 def settle(bands: Skybands, q: int, k: int) -> int:
-    """Let what a query listens to follow its bar; return -1 when it listens to more now, 1 to less, 0 to the same.
+    """Let what a query listens to follow its threshold; return -1 when it listens to more now, 1 to less, 0 to the
+    same.
 
-    A bar moves with every row. So a query listens to somewhat more than it lets in: an eighth of its rows further.
+    A threshold moves with every row. So a query listens to somewhat more than it lets in: an eighth of its rows
+    further.
     """
     runs = bands.runs
     n = runs.size[q]

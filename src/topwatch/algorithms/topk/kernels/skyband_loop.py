@@ -1,4 +1,4 @@
-"""The loop of the top-k/w algorithms (TODS'15): arrivals, the recent buffer, expiries, judgements.
+"""The loop of the top-k/w algorithms (TODS'15): arrivals, the recent buffer, expiries, evaluations.
 
 Each query has a skyband and, with a buffer, a filter: a skyband of the buffer's rows. A row is offered to the skyband
 when it arrives, if it is among the filter's best k, and again when it leaves the buffer (section 5). In between it
@@ -196,7 +196,7 @@ def _must_leave(buffer: Ints, head: int, last: int) -> bool:
 
 @inlined
 def _skip(mask: int, kept: Kept, step: Step, j: int, result: Report, here: Ints) -> int:
-    """Return the next judgement before which a row concerns a query, leaves or expires."""
+    """Return the next evaluation before which a row concerns a query, leaves or expires."""
     buffer = kept.buffer
     last = min(_next_hit(result, here, here[STOP]), _next_gone(buffer, result, here, here[STOP]))
     while j < len(step.at) and step.arrivals[j] <= last:

@@ -1,6 +1,6 @@
 """Sorted runs: for each query the best rows it keeps, best first, in one pool of arrays.
 
-A run holds every live row whose key reaches its *bar* (views), or those of them that fewer than k newer rows beat
+A run holds every live row whose key reaches its *threshold* (views), or those of them that fewer than k newer rows beat
 (skybands). Ranks are found by a vectorised count and places are made by moving memory: at these sizes both beat trees.
 """
 
@@ -25,13 +25,13 @@ class Runs(NamedTuple):
     size: Ints
     threshold: Floats
     whole: Ints  # 1 while the run holds every ranked live row, so that it cannot starve
-    top: Ints  # of a loose run: so many rows, the answer at least, are sorted
-    oldest: Ints  # no row in the run (of a loose one: in its sorted part) is older; a lower bound
+    top: Ints  # of a unsorted run: so many rows, the answer at least, are sorted
+    oldest: Ints  # no row in the run (of a unsorted one: in its sorted part) is older; a lower bound
     key: Floats
     seq: Ints
     slot: Ints  # empty where the slot follows from the tick (first-in-first-out windows)
     beaten: Ints  # skybands: newer and better rows met so far
-    extra: Ints  # of a loose run: rows beyond the target that the last computation from scratch kept at least
+    extra: Ints  # of a unsorted run: rows beyond the target that the last computation from scratch kept at least
     most: Ints  # and how many these may become
     banded: bool
     unsorted: bool  # only the best are sorted; behind them lies the rest, which may hold expired rows
@@ -120,7 +120,7 @@ def insert(runs: Runs, q: int, key: float, seq: int, slot: int) -> int:
 
 @inlined
 def spare(k: int) -> int:
-    """Return how many rows beyond the answer are sorted in a loose run at most."""
+    """Return how many rows beyond the answer are sorted in a unsorted run at most."""
     return min(64, 8 + k // 4)
 
 
@@ -160,7 +160,7 @@ def _index(runs: Runs, q: int, top: int, key: float, seq: int, slot: int) -> int
 
 @inlined
 def cut(runs: Runs, q: int, count: int) -> None:
-    """Keep the best ``count`` rows of a run that is sorted so far, and raise the bar to the last of them."""
+    """Keep the best ``count`` rows of a run that is sorted so far, and raise the threshold to the last of them."""
     runs.size[q] = count
     runs.top[q] = min(runs.top[q], count)
     runs.threshold[q] = runs.key[runs.first[q] + count - 1]

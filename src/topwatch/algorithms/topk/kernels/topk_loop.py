@@ -1,4 +1,4 @@
-"""The loop that all top-k algorithms share: arrivals to the queries they concern, expiries, judgements, changes.
+"""The loop that all top-k algorithms share: arrivals to the queries they concern, expiries, evaluations, changes.
 
 What differs between the algorithms is data: which rows a run keeps (:class:`Runs`), how an arrival finds its queries
 (influence lists, or a fused scan when there are none) and how a starving run is filled (a walk over the cells when rows
@@ -31,8 +31,9 @@ from topwatch.core.kernels.rows import Log, Rows, Step, with_room
 from topwatch.core.kernels.scoring import BLOCK, Floats, Ints, Queries, score_row
 
 # Where the loop stands: next hit, stale queries, oldest row in any run, first row of the block, next arrival, next
-# judgement, end and size of the block, what is next to do, the stale query to report next, whether a bar fell; then the
-# oldest row in any run of each 32 queries, so that an expiry is not looked for in all of them. Ages are lower bounds.
+# evaluation, end and size of the block, what is next to do, the stale query to report next, whether a threshold fell;
+# then the oldest row in any run of each 32 queries, so that an expiry is not looked for in all of them. Ages are lower
+# bounds.
 HIT, STALE, OLDEST, BLOCK_START, ARRIVAL, JUDGEMENT, STOP, SIZE, PHASE, TURN, FELL, OLDEST_OF = range(12)
 ALIKE = 5  # 2^5 queries
 ROUTE, TAKE, JUDGE = range(3)  # phases
@@ -46,7 +47,7 @@ def drive(
     """Take a step: returns the log and the influence lists, which may have moved to larger arrays."""
     hits = new_hits(len(runs.threshold))
     stale = np.empty(len(runs.threshold), np.int64)  # queries whose answers may have changed
-    heard = np.empty(len(runs.threshold), np.float64)  # the bars by which the block was routed
+    heard = np.empty(len(runs.threshold), np.float64)  # the thresholds by which the block was routed
     here = new_place(len(runs.threshold))
     here[SIZE] = BLOCK
     begin(runs, answers, stale, here)
@@ -121,7 +122,7 @@ def _run(
 def _hear_again(
     rows: Rows, table: Queries, runs: Runs, slots: Ints, q: int, hits: Hits, heard: Floats, here: Ints, counters: Ints
 ) -> None:
-    """Look through the rest of the block for a query whose bar fell; it is routed again if the hits do not fit."""
+    """Look through the rest of the block for a query whose threshold fell; route it again if the hits do not fit."""
     start = here[ARRIVAL]
     stop = here[STOP]
     counters[SCORES] += stop - start
@@ -160,7 +161,7 @@ def _route_ahead(
 
 @leaf
 def _skip(step: Step, j: int, stop: int, next_hit: int, oldest: int) -> int:
-    """Return the next judgement from ``j`` on before which a row reaches a bar or one that is kept expires."""
+    """Return the next evaluation from ``j`` on before which a row reaches a threshold or one that is kept expires."""
     last = min(stop, next_hit)
     while j < len(step.at) and step.arrivals[j] <= last and step.heads[j + 1] <= oldest:
         j += 1
@@ -175,7 +176,7 @@ def new_place(queries: int) -> Ints:
 
 @leaf
 def begin(runs: Runs, answers: Answers, stale: Ints, here: Ints) -> None:
-    """Find the oldest row in any run, and the queries that were touched since the last judgement."""
+    """Find the oldest row in any run, and the queries that were touched since the last evaluation."""
     for position in range(OLDEST_OF, len(here)):
         here[position] = FAR
     here[OLDEST] = FAR
@@ -222,7 +223,7 @@ def take_in(
     here: Ints,
     counters: Ints,
 ) -> None:
-    """Let arrivals before judgement ``j`` into their cells and into the runs whose bar they reach."""
+    """Let arrivals before evaluation ``j`` into their cells and into the runs whose threshold they reach."""
     slots = step.arrived
     head = step.heads[j]
     if index.walked:
@@ -262,7 +263,7 @@ def let_go(
     stale: Ints,
     here: Ints,
 ) -> None:
-    """Take out what has expired before a judgement."""
+    """Take out what has expired before an evaluation."""
     if rows.fifo:
         head = step.heads[j + 1]
         if index.walked:
@@ -364,7 +365,7 @@ def age(here: Ints, q: int, oldest: int) -> None:
 
 @inner
 def _level(index: Index, table: Queries, q: int, threshold: float) -> Index:
-    """Bring the influence lists up to a query's new bar."""
+    """Bring the influence lists up to a query's new threshold."""
     if not index.listed or index.influence.level[q] == threshold:
         return index
     influence = move_level(index.influence, index.cells, index.reach, table, q, threshold)

@@ -1,7 +1,7 @@
 """A quicker start of Spark's Python processes: Python runs this before anything else, in a folder that is on its path.
 
 Spark puts its Python code on the path as a zip file, from which nothing is ever kept compiled: each process that Spark
-starts compiles PySpark anew, which takes a second. Where PySpark was installed by pip, the same files lie compiled
+starts compiles PySpark again, which takes a second. Where PySpark was installed by pip, the same files lie compiled
 beside that zip file, and here they come first.
 
 And one process makes all others as copies of itself: what it has loaded, they need not load. (Not Arrow, which starts a

@@ -97,7 +97,7 @@ class Pipeline(Part):
     window : Window
         ``window.build()`` is topwatch's window.
     every : int or str
-        When to judge.
+        When to evaluate.
     algorithm, options : str, dict
         As :class:`topwatch.Monitor` takes them.
     emit : str

@@ -91,7 +91,7 @@ def dotted(path: Path) -> str:
 
 
 def _character(name: str, text: str, error: Any) -> str:
-    """Say which character cannot stand in YAML. Its place is found anew: the parsers count bytes or characters."""
+    """Say which character cannot stand in YAML. Its place is found again: the parsers count bytes or characters."""
     result = yaml.reader.Reader.NON_PRINTABLE.search(text)
     index, character = (result.start(), result[0]) if result else (0, str(error.character))
     return f"{name}:{text.count(chr(10), 0, index) + 1}: the character {character!r} is not accepted in YAML"

@@ -83,7 +83,7 @@ class Question(Part):
 
     @model_validator(mode="after")
     def _can_be_asked(self) -> Self:
-        """Let topwatch judge the whole; its messages begin with the kind of query and the field."""
+        """Let topwatch evaluate the whole; its messages begin with the kind of query and the field."""
         try:
             self.build()
         except QueryError as error:
@@ -215,7 +215,7 @@ def _formula(combine: Mapping[str, Any]) -> scores.Score:
 class Front(Question):
     """``{skyline: {bytes: max, seconds: min}}``: the rows that no other dominates.
 
-    With ``share`` and ``snapshots``: the ids that are among them in that share of the last judgements.
+    With ``share`` and ``snapshots``: the ids that are among them in that share of the last evaluations.
     """
 
     skyline: Preferred = Field(description=PREFER)

@@ -24,7 +24,7 @@ def in_full(pipeline: Pipeline) -> str:
         [
             f"source: {_source(pipeline)}",
             f"order: {_order(pipeline)}",
-            f"window: {pipeline.window}{_each(pipeline)}, judged {_judged(pipeline)}",
+            f"window: {pipeline.window}{_each(pipeline)}, evaluated {_judged(pipeline)}",
             f"state: {_state(pipeline)}",
             f"sink: {pipeline.emit} to {pipeline.sink.chosen}, {_trigger(pipeline)}",
             building.monitor(pipeline).explain(),

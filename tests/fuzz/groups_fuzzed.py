@@ -107,4 +107,4 @@ def _monitor(asked: list[tw.TopK], window: Any, every: int, timed: bool) -> tw.M
     return tw.Monitor(asked, window, every=every, algorithm="brute", time="t" if timed else None)
 
 
-TARGET = Target("fleet", make, run, short=15)
+TARGET = Target("groups", make, run, short=15)
