@@ -87,7 +87,7 @@ class EveryTime:
         return max(1, int(np.searchsorted(np.cumsum(crossed), MOST, side="right")))
 
     def plan(self, end: int, count: int, times: np.ndarray | None, held: np.ndarray) -> Evaluations:
-        """Plan the evaluations among rows with these times; ``held`` are the times of earlier rows, which may expire."""
+        """Plan the evaluations among rows with these times; ``held`` are the times of earlier rows."""
         assert times is not None
         return self._between(self._numbers(times), held, times)
 
