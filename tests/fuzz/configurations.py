@@ -56,7 +56,7 @@ def make(rng: np.random.Generator) -> Case:
         part = pick(rng, ["query", "query", "monitor", "option"])
         if part == "option":
             known = algorithms()[monitor["algorithm"]].options if monitor["algorithm"] in algorithms() else OPTIONS
-            steps.append(["option", pick(rng, known or OPTIONS), pick(rng, ODD)])
+            steps.append(["option", pick(rng, list(known) or OPTIONS), pick(rng, ODD)])
         else:
             steps.append([part, pick(rng, list(query if part == "query" else monitor)), pick(rng, ODD)])
     return {"kind": kind, "query": query, "monitor": monitor, "steps": steps}

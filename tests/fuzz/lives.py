@@ -45,9 +45,9 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def life(rng: np.random.Generator, algorithms: list[str]) -> Case:
+def life(rng: np.random.Generator, names: list[str]) -> Case:
     """A whole life of a monitor with one of these algorithms."""
-    algorithm = pick(rng, algorithms)
+    algorithm = pick(rng, names)
     family = pick(rng, ["topk", "dominating", "skyline", "incomplete", ""])
     latest = True
     if algorithm != "auto":
