@@ -1,10 +1,11 @@
 """Fills an empty kernel cache from many processes at once, kills some of them, and runs the conformance suite on it.
 
-Each round starts from an empty cache, and is about two of the algorithms that count dominated rows: bfa, which
-argsorts, and one of those that sort. Numba makes both of one function. Every process compiles some of their kernels, in
-an order of its own. Some processes start later than others and find a cache that is half full; a part of them is killed
-after a random time. Then the conformance tests of these two run on what is there. A process that ends by a signal that
-this program did not send, and a failed test are failures; the cache of a failed round is kept.
+Each round starts from an empty cache, and is about three of the algorithms that count dominated rows: bfa, which
+argsorts, floor and one more, which sort. Numba makes both of one function. Every process compiles some of their
+kernels, those that Python calls last, in an order of its own. Some processes start later than others and find a cache
+that is half full; a part of them is killed after a random time. Then the conformance tests of these three run on what
+is there. A process that ends by a signal that this program did not send, and a failed test are failures; the cache of a
+failed round is kept.
 
     python tests/cache_stress.py --rounds 50
     python tests/cache_stress.py --rounds 50 --until-failure --tree ../before    # the same on another checkout
@@ -31,10 +32,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
-ARGSORTS, SORT = "bfa", ("floor", "eva", "ada", "ahba", "amsa")
+ALWAYS = ("bfa", "floor")
+MORE = ("eva", "ada", "ahba", "amsa")
 SUITE = ("conformance/test_dominating.py", "test_load.py")
 SELECTED = "(there_and_back or test_shape) and ({})"
-KERNELS = 3  # that a process compiles at the most: the fewer, the more often do numbers of symbols meet
+INNER, CALLED = 2, 2  # kernels that a process compiles at most: the fewer, the more often do numbers of symbols meet
 LIMIT = 900.0  # seconds that a process may take
 KILLED_AFTER = (1.0, 15.0)  # seconds
 STARTED_WITHIN = 20.0  # seconds
@@ -61,12 +63,16 @@ def collect(folder: str, algorithm: str) -> None:
 
 
 def compile_some(folder: str, algorithms: str, seed: str) -> None:
-    """Compile some of the kernels that were collected for some algorithms, with those that these call."""
+    """Compile some of the kernels that were collected for some algorithms: a few, then a few that Python calls."""
     rng = random.Random(seed)
-    for _ in range(rng.randint(1, KERNELS)):
-        used = pickle.loads((Path(folder) / rng.choice(algorithms.split(","))).read_bytes())
-        module, name, arguments = rng.choice(used)
-        getattr(importlib.import_module(module), name).compile(arguments)
+    inner, called = [], []
+    for algorithm in algorithms.split(","):
+        for module, name, arguments in pickle.loads((Path(folder) / algorithm).read_bytes()):
+            function = getattr(importlib.import_module(module), name)
+            (inner if function.targetoptions.get("no_cpython_wrapper") else called).append((function, arguments))
+    first, last = rng.randint(0, INNER), rng.randint(1, CALLED)
+    for function, arguments in [*rng.sample(inner, first), *rng.sample(called, min(last, len(called)))]:
+        function.compile(arguments)
 
 
 def stress(tree: Path, rounds: int, processes: int, seed: int, until_failure: bool, beside: str | None) -> int:
@@ -97,7 +103,7 @@ def collect_all(tree: Path, folder: Path) -> None:
     """Collect the kernels of all algorithms."""
     # Each with a cache of its own: what comes from a cache does not bring along the names of what it calls.
     collecting = []
-    for algorithm in (ARGSORTS, *SORT):
+    for algorithm in (*ALWAYS, *MORE):
         command = [sys.executable, str(HERE), "--collect", str(folder), algorithm]
         environment = environment_of(tree, folder / f"cache-{algorithm}")
         collecting.append(subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL))
@@ -115,7 +121,7 @@ def environment_of(tree: Path, cache: Path) -> dict[str, str]:
 def one_round(tree: Path, folder: Path, used: str, processes: int, rng: random.Random) -> list[str]:
     """Fill a cache and test it; return what went wrong."""
     environment = environment_of(tree, folder)
-    algorithms = (ARGSORTS, rng.choice(SORT))
+    algorithms = (*ALWAYS, rng.choice(MORE))
     fillings = [Filling.drawn(number, rng) for number in range(processes)]
     problems = followed(fillings, folder, [used, ",".join(algorithms)], environment)
     tests = [str(tree / "tests" / name) for name in SUITE]
@@ -141,7 +147,7 @@ def one_command(tree: Path, folder: Path, used: str, command: str, rng: random.R
     while running.poll() is None:
         fillings = [Filling.drawn(number + i, rng) for i in range(2)]
         number += 2
-        problems += followed(fillings, folder, [used, ",".join((ARGSORTS, *SORT))], environment)
+        problems += followed(fillings, folder, [used, ",".join((*ALWAYS, *MORE))], environment)
     if running.returncode:
         problems.append(f"the command ended with {running.returncode}, beside {number} processes")
     return problems
