@@ -1,6 +1,6 @@
 """Tests for algorithms, ours and others': an oracle, streams of all shapes, and a suite that compares them.
 
-The oracle (:mod:`topwatch.testing.oracle`) imports nothing of what it evaluates.
+The oracle (:mod:`topwatch.testing.oracle`) imports nothing of what it tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kinds of value that fields have. Where topwatch itself can evaluate a value, it does."""
+"""The kinds of value that fields have. Where topwatch itself can validate a value, it does."""
 
 from __future__ import annotations
 

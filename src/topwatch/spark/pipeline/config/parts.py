@@ -25,7 +25,7 @@ def refuse(text: str, *at: str | int) -> PydanticCustomError:
 
 
 def heard(check: Callable[[], T], prefix: str) -> T:
-    """Let topwatch evaluate a value; its message begins with ``prefix``, a place that the path in the file replaces."""
+    """Let topwatch validate a value; its message begins with ``prefix``, which the path in the file replaces."""
     try:
         return check()
     except QueryError as error:

@@ -83,7 +83,7 @@ class Question(Part):
 
     @model_validator(mode="after")
     def _can_be_asked(self) -> Self:
-        """Let topwatch evaluate the whole; its messages begin with the kind of query and the field."""
+        """Let topwatch validate the whole; its messages begin with the kind of query and the field."""
         try:
             self.build()
         except QueryError as error:
