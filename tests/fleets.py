@@ -47,8 +47,8 @@ def ties(rng: np.random.Generator, ticks: int, records: int, d: int) -> Snapshot
 def comers_and_goers(rng: np.random.Generator, ticks: int, records: int, d: int) -> Snapshots:
     """Records are there for a while, away for a while."""
     result = independent(rng, ticks, records, d)
-    away = np.cumsum(rng.random((ticks, records)) < 0.1, axis=0) % 2 == 1
-    result[away] = np.nan
+    unmaterialised = np.cumsum(rng.random((ticks, records)) < 0.1, axis=0) % 2 == 1
+    result[unmaterialised] = np.nan
     return result
 
 

@@ -38,9 +38,9 @@ def rows(rng: np.random.Generator, count: int) -> np.ndarray:
 @pytest.mark.parametrize("timed", [False, True])
 @pytest.mark.parametrize("every", [1, 7])
 @pytest.mark.parametrize("number", range(4))
-@pytest.mark.parametrize("away", [False, True])
+@pytest.mark.parametrize("unmaterialised", [False, True])
 def test_each_group_is_as_a_monitor_of_its_own(
-    rng: np.random.Generator, timed: bool, every: int, number: int, away: bool
+    rng: np.random.Generator, timed: bool, every: int, number: int, unmaterialised: bool
 ) -> None:
     count, groups = int(rng.integers(200, 900)), int(rng.integers(1, 25))
     size, asked, values = int(rng.integers(1, 60)), queries(rng), rows(rng, count)
@@ -50,7 +50,9 @@ def test_each_group_is_as_a_monitor_of_its_own(
 
     def new() -> GroupedEngine:
         indices = {column: index for index, column in enumerate(COLUMNS)}
-        return GroupedEngine(asked, indices, 0 if timed else size, 40 * size * 10**9 if timed else 0, every, away)
+        return GroupedEngine(
+            asked, indices, 0 if timed else size, 40 * size * 10**9 if timed else 0, every, unmaterialised
+        )
 
     engine, monitors = new(), {}
     pushed: list[Any] = []
@@ -128,7 +130,7 @@ def pushes(rng: np.random.Generator, groups: list[np.ndarray], size: int) -> tup
     """Push rows of some groups; return the grouped engine, and after each push how many pages it has used and has
     read again.
     """
-    engine = GroupedEngine([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, size, 0, 1, away=True)
+    engine = GroupedEngine([tw.TopK(k=2, score=tw.linear(x=1.0), name="q0")], {"x": 0}, size, 0, 1, unmaterialised=True)
     pushed: list[Any] = []
     used, read = [], [0]
 
@@ -154,11 +156,11 @@ def test_rows_are_away_until_their_window_is_full(rng: np.random.Generator) -> N
     engine, used, read = pushes(rng, groups, 35)
     assert used[:3] == [0, 0, 0]
     assert read == [0, 0, 0, 150, 0, 0, 0]
-    assert engine.pages.away[:5].tolist() == [0, 0, 0, 0, 0]
+    assert engine.pages.unmaterialised[:5].tolist() == [0, 0, 0, 0, 0]
     assert engine.live() == 35 + 35 + 35 + 30 + 30
     engine, used, read = pushes(rng, [even, np.zeros(30, np.int64), np.full(26, 1), np.full(20, 2)], 35)
     assert read == [0, 50, 80, 0]
-    assert engine.pages.away[:5].tolist() == [0, 0, 1, 1, 1]
+    assert engine.pages.unmaterialised[:5].tolist() == [0, 0, 1, 1, 1]
 
 
 def test_rows_are_kept_where_windows_fill_all_the_time(rng: np.random.Generator) -> None:

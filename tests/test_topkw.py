@@ -189,15 +189,15 @@ def test_pa_goes_on_from_a_snapshot(rng: np.random.Generator) -> None:
 def test_pa_steps_aside_while_the_stream_drifts(rng: np.random.Generator) -> None:
     """Random, then a cluster that moves away, then random again: to PA, from it and back, and hardly an error."""
     n, calm, drift = 4000, 20_000, 12_000
-    away = np.concatenate([np.zeros(calm), np.linspace(0, 3, drift), np.full(3 * calm, 3.0)])
-    stream = {name: away + rng.normal(0, 0.1, away.size) for name in ("x", "y")}
+    unmaterialised = np.concatenate([np.zeros(calm), np.linspace(0, 3, drift), np.full(3 * calm, 3.0)])
+    stream = {name: unmaterialised + rng.normal(0, 0.1, unmaterialised.size) for name in ("x", "y")}
     points = [(0.0, 0.0), (0.1, -0.1), (1.5, 1.4), (3.0, 3.0)]
     listed = [tw.Nearest(k=5, point={"x": x, "y": y}, name=f"q{i}") for i, (x, y) in enumerate(points)]
     result = []
     for name, options in (("pa", {}), ("pa", {"max_error": 1e-3}), ("reserve", {})):
         one = tw.Monitor(listed, window=tw.last(n), algorithm=name, id=None, emit="first", **options)
         seen = set()
-        for start in range(0, away.size, 500):
+        for start in range(0, unmaterialised.size, 500):
             part = {column: values[start : start + 500] for column, values in stream.items()}
             seen |= {(c.query, c.id) for c in one.push(part)}
             if start == calm + 4000:

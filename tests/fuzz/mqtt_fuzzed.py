@@ -68,9 +68,9 @@ def run(case: Case) -> None:
             assert set(result.skyline or []) <= set(result.devices)
             json.dumps(result.line())
         elif whom == "coordinator":
-            coordinator._hear(what[0], base64.b64decode(what[1]))
+            coordinator._receive(what[0], base64.b64decode(what[1]))
         else:
-            agent._hear(what[0], base64.b64decode(what[1]))
+            agent._receive(what[0], base64.b64decode(what[1]))
     agent.stop()
     coordinator.stop()
 

@@ -24,7 +24,7 @@ def _trays_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(shared_memory, "SHARED", str(tmp_path))
     monkeypatch.setattr(shared_memory, "_maps", {})
     monkeypatch.setattr(shared_memory, "_swept", False)
-    monkeypatch.setattr(shared_results, "_trays", [])
+    monkeypatch.setattr(shared_results, "_result_buffers", [])
 
 
 def changes(start: int) -> pa.Table:
@@ -42,13 +42,13 @@ def test_trays_are_used_again_once_they_are_fetched_and_read():
         called = shared_results.lay(changes(start))
         assert called is not None
         assert shared_results.fetch(called) == changes(start)
-    assert len(shared_results._trays) == 1
+    assert len(shared_results._result_buffers) == 1
     called = shared_results.lay(changes(0))
     assert called is not None
     held = shared_results.fetch(called)
     other = shared_results.lay(changes(7))
     assert other is not None
-    assert len(shared_results._trays) == 2
+    assert len(shared_results._result_buffers) == 2
     assert held == changes(0), "what is looked at is not written over"
     assert shared_results.fetch(other) == changes(7)
 
@@ -90,7 +90,7 @@ def test_another_process_fetches():
     )
     command = [sys.executable, "-c", script, shared_memory.SHARED, called]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "11\n"
-    assert shared_results._trays[0].idle
+    assert shared_results._result_buffers[0].idle
 
 
 @pytest.mark.parametrize("broken", ["nobody", "elsewhere", "full", "large"])

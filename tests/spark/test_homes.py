@@ -39,8 +39,8 @@ class MapState:
 class Version:
     """A bucket's state, from version to version."""
 
-    def __init__(self, home: StateBackend) -> None:
-        self.home, self.manifest = home, Manifest()
+    def __init__(self, backend: StateBackend) -> None:
+        self.backend, self.manifest = backend, Manifest()
 
     def next(self, *parts: Part, rows: int = 10**9, attempt: bool = False) -> Manifest:
         """Make a version that has more parts, and no more rows than needed; commit it, or leave it an attempt."""
@@ -48,10 +48,10 @@ class Version:
         known, gone = made.names(), made.before
         made.begin(True)
         made.log.append(MicroBatch(list(parts), None))
-        self.home.drop(made.trim(rows, 0))
+        self.backend.drop(made.trim(rows, 0))
         made.renew()
-        released = self.home.release(made, RETAIN)
-        self.home.publish(made, [part for part in made.parts() if part.segment not in known], gone, released)
+        released = self.backend.release(made, RETAIN)
+        self.backend.publish(made, [part for part in made.parts() if part.segment not in known], gone, released)
         if not attempt:
             self.manifest = made
         return made
@@ -72,40 +72,40 @@ def kept(folder: Folder, end: str = ".seg") -> set[str]:
 
 
 @pytest.fixture(params=["folder", "store"])
-def home(request: pytest.FixtureRequest, folder: Folder) -> StateBackend:
+def backend(request: pytest.FixtureRequest, folder: Folder) -> StateBackend:
     return FolderBackend(folder, 5, every=1) if request.param == "folder" else StoreBackend(MapState())
 
 
 @pytest.mark.parametrize("size", [0, 1, backends.PIECE, backends.PIECE + 1])
-def test_what_is_put_is_got(home: StateBackend, size: int) -> None:
+def test_what_is_put_is_got(backend: StateBackend, size: int) -> None:
     data = os.urandom(size)
-    part = home.put(at(7), pa.py_buffer(data), 3)
+    part = backend.put(at(7), pa.py_buffer(data), 3)
     assert (part.size, part.rows) == (size, 3)
-    assert home.get(part).to_pybytes() == data
+    assert backend.get(part).to_pybytes() == data
 
 
-def test_what_is_not_what_the_state_says_is_an_error(home: StateBackend) -> None:
-    part = home.put(at(7), ROWS)
+def test_what_is_not_what_the_state_says_is_an_error(backend: StateBackend) -> None:
+    part = backend.put(at(7), ROWS)
     for wrong in (part._replace(check=part.check ^ 1), part._replace(size=part.size + 1)):
         with pytest.raises(tw.DataError, match=f"{part.segment}.*(damaged|missing)"):
-            home.get(wrong)
+            backend.get(wrong)
     with pytest.raises(tw.DataError, match=r"nothing.seg.*is missing"):
-        home.get(part._replace(segment="nothing.seg"))
+        backend.get(part._replace(segment="nothing.seg"))
 
 
-def test_what_left_the_window_goes_once_no_version_with_it_can_come_back(home: StateBackend) -> None:
-    state = Version(home)
-    parts = [home.put(at(number), pa.py_buffer(b"rows %d" % number), 1) for number in range(6)]
+def test_what_left_the_window_goes_once_no_version_with_it_can_come_back(backend: StateBackend) -> None:
+    state = Version(backend)
+    parts = [backend.put(at(number), pa.py_buffer(b"rows %d" % number), 1) for number in range(6)]
     for number, part in enumerate(parts):
         state.next(part, rows=1)
-        assert home.get(part).to_pybytes() == b"rows %d" % number
-    retained = RETAIN + 1 if isinstance(home, FolderBackend) else 0  # the store keeps its earlier versions itself
+        assert backend.get(part).to_pybytes() == b"rows %d" % number
+    retained = RETAIN + 1 if isinstance(backend, FolderBackend) else 0  # the store keeps its earlier versions itself
     for number, part in enumerate(parts[:-1]):
         if number >= len(parts) - 1 - retained:
-            home.get(part)
+            backend.get(part)
         else:
             with pytest.raises(tw.DataError, match="missing"):
-                home.get(part)
+                backend.get(part)
 
 
 def test_the_last_bucket_that_needs_a_segment_removes_it(folder: Folder) -> None:
@@ -114,28 +114,28 @@ def test_the_last_bucket_that_needs_a_segment_removes_it(folder: Folder) -> None
     one.next(shared)
     other.next(shared)
     for number in range(5):
-        one.next(one.home.put(at(number), pa.py_buffer(b"one %d" % number), 1), rows=1)
+        one.next(one.backend.put(at(number), pa.py_buffer(b"one %d" % number), 1), rows=1)
         assert shared.segment in kept(folder)
     for number in range(RETAIN + 2):
         assert shared.segment in kept(folder)
-        other.next(other.home.put(at(number), pa.py_buffer(b"other %d" % number), 1), rows=1)
+        other.next(other.backend.put(at(number), pa.py_buffer(b"other %d" % number), 1), rows=1)
     assert shared.segment not in kept(folder)
 
 
 def test_an_attempt_that_was_given_up_takes_nothing_from_the_one_that_counts(folder: Folder) -> None:
     """Spark may try a task again while the first attempt still runs, and either version may be the one it keeps."""
     state = Version(FolderBackend(folder, 5, every=1))
-    first = state.home.put(at(0), ROWS, 1)
+    first = state.backend.put(at(0), ROWS, 1)
     state.next(first)
-    lost = state.home.put(at(1), pa.py_buffer(b"lost"), 1)
-    counts = state.home.put(at(1), pa.py_buffer(b"counts"), 1)
+    lost = state.backend.put(at(1), pa.py_buffer(b"lost"), 1)
+    counts = state.backend.put(at(1), pa.py_buffer(b"counts"), 1)
     state.next(lost, rows=1, attempt=True)
     state.next(counts, rows=1)
-    late = Version(state.home)
+    late = Version(state.backend)
     late.manifest = Manifest.from_bytes(state.manifest.to_bytes())
     late.next(attempt=True)  # an attempt that ends long after it was given up
     for number in range(5):
-        state.next(state.home.put(at(2 + number), pa.py_buffer(b"%d" % number), 1))
+        state.next(state.backend.put(at(2 + number), pa.py_buffer(b"%d" % number), 1))
         assert {counts.segment} <= kept(folder)
     assert len(kept(folder, ".json")) <= 2, "metadata files of what was given up are gone"
 
@@ -143,19 +143,19 @@ def test_an_attempt_that_was_given_up_takes_nothing_from_the_one_that_counts(fol
 def test_two_states_in_one_folder_leave_each_other_what_they_need(folder: Folder) -> None:
     """Two watched streams that are equal to the letter, or two queries."""
     one, other = (Version(FolderBackend(folder, 0, every=1)) for _ in range(2))
-    same = one.home.put(at(0), ROWS, 1)
-    assert other.home.put(at(0), ROWS, 1) == same, "equal bytes of one micro-batch are one file"
+    same = one.backend.put(at(0), ROWS, 1)
+    assert other.backend.put(at(0), ROWS, 1) == same, "equal bytes of one micro-batch are one file"
     one.next(same)
     other.next(same)
     for number in range(8):
-        one.next(one.home.put(at(1 + number), pa.py_buffer(b"%d" % number), 1), rows=1)
+        one.next(one.backend.put(at(1 + number), pa.py_buffer(b"%d" % number), 1), rows=1)
     assert same.segment in kept(folder)
-    assert other.home.get(same).to_pybytes() == ROWS.to_pybytes()
+    assert other.backend.get(same).to_pybytes() == ROWS.to_pybytes()
 
 
 def test_what_nobody_has_named_goes_after_a_day(folder: Folder) -> None:
     state = Version(FolderBackend(folder, 5, every=1))
-    orphan, needed = (state.home.put(at(0), pa.py_buffer(data), 1) for data in (b"orphan", b"needed"))
+    orphan, needed = (state.backend.put(at(0), pa.py_buffer(data), 1) for data in (b"orphan", b"needed"))
     scratch = Path(folder.uri) / ".0000000000000-p00000.0011223344556677"
     scratch.write_bytes(b"of a writer that was killed")
     state.next(needed)
@@ -171,10 +171,10 @@ def test_what_nobody_has_named_goes_after_a_day(folder: Folder) -> None:
 def test_a_metadata_file_that_cannot_be_read_stops_the_cleaning(folder: Folder) -> None:
     state = Version(FolderBackend(folder, 5, every=1))
     (Path(folder.uri) / "needs-other.json").write_text('{"names": ["0000')
-    first = state.home.put(at(0), ROWS, 1)
+    first = state.backend.put(at(0), ROWS, 1)
     state.next(first)
     for number in range(6):
-        state.next(state.home.put(at(1 + number), pa.py_buffer(b"%d" % number), 1), rows=1)
+        state.next(state.backend.put(at(1 + number), pa.py_buffer(b"%d" % number), 1), rows=1)
     assert first.segment in kept(folder)
 
 

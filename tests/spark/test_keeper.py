@@ -82,17 +82,17 @@ def test_cold_and_warm_say_the_same(
 
 
 def test_a_state_that_was_made_for_other_queries_is_refused(tmp_path: Path) -> None:
-    home = FolderBackend(Folder(str(tmp_path)), 0)
-    state = StatefulOperator(spec_of(tw.last(10), 1), 0, home).advance(Task(None, [])).state
-    StatefulOperator(spec_of(tw.last(10), 1), 0, home).advance(Task(state, []))
+    backend = FolderBackend(Folder(str(tmp_path)), 0)
+    state = StatefulOperator(spec_of(tw.last(10), 1), 0, backend).advance(Task(None, [])).state
+    StatefulOperator(spec_of(tw.last(10), 1), 0, backend).advance(Task(state, []))
     spec = spec_of(tw.last(10), 1)
     changed = [{"order": ("x",)}, {"types": ("bigint", "string")}, {"by": ("g",)}, {"watermark": True}]
     others = [spec_of(tw.last(11), 1), *(dataclasses.replace(spec, **change) for change in changed)]
     for other in others:
         with pytest.raises(tw.DataError, match="state: the checkpoint was begun with other queries"):
-            StatefulOperator(other, 0, home).advance(Task(state, []))
+            StatefulOperator(other, 0, backend).advance(Task(state, []))
     with pytest.raises(tw.DataError, match=r"begun with spark.sql.shuffle.partitions=1 and cannot go on with 2"):
-        StatefulOperator(dataclasses.replace(spec, buckets=(0, 1)), 0, home).advance(Task(state, []))
+        StatefulOperator(dataclasses.replace(spec, buckets=(0, 1)), 0, backend).advance(Task(state, []))
     keeping._warm.clear()
 
 

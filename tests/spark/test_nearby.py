@@ -97,7 +97,7 @@ def test_without_shared_memory_segments_go_to_the_disk_alone(tmp_path, monkeypat
         monkeypatch.setattr(shared_memory, "_SET_LOCK", None)
     folder = Folder(str(tmp_path / "segments"))
     segment, (part,) = write(folder, 1, [rows(3)])
-    assert segment._sheet is None
+    assert segment._shared is None
     assert look(folder, part) == rows(3)
 
 
@@ -105,7 +105,7 @@ def test_a_segment_that_is_never_closed_gives_its_sheet_back(tmp_path):
     folder = Folder(str(tmp_path / "segments"))
     for batch in range(5):
         segment = folder.create(f"{batch:07d}-p00000")
-        assert segment._sheet is not None
+        assert segment._shared is not None
         segment.add_table(rows(batch))
         del segment
 

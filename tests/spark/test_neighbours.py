@@ -61,7 +61,7 @@ def _meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A folder of its own where workers meet, and nothing warm here."""
     with tempfile.TemporaryDirectory(dir="/tmp") as short:  # a socket's name must not be long
         monkeypatch.setattr(tempfile, "tempdir", short)
-        monkeypatch.setattr(peers, "_door", None)
+        monkeypatch.setattr(peers, "_server", None)
         monkeypatch.setattr(peers, "_keepers", {})
         monkeypatch.setattr(stateful, "_warm", {})
         monkeypatch.setattr(shared_memory, "_maps", {})
@@ -100,7 +100,7 @@ def test_a_bucket_that_a_peer_has_warm(tmp_path: Path, how: str, monkeypatch: py
         done = peers.advance(keeping, task)
         assert time.monotonic() - began < 60.0, "not for as long as the peer pleases"
         done.publish()
-        result = shared_results.fetch(done.tray) if done.tray is not None else done.result
+        result = shared_results.fetch(done.result_buffer) if done.result_buffer is not None else done.result
         assert result.select(["op", "id"]).to_pylist() == [{"op": "leave", "id": 1}, {"op": "enter", "id": 2}]
         manifest = Manifest.from_bytes(done.state)
         assert keeping.warm(manifest) == (how != "alive"), "it stays where it was, or was read again here"
@@ -136,7 +136,7 @@ def test_a_folder_whose_name_is_too_long_for_a_socket(tmp_path: Path, monkeypatc
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    monkeypatch.setattr(peers, "_door", None)
+    monkeypatch.setattr(peers, "_server", None)
     keeping = keeper_in(tmp_path)
     state = None
     for _ in range(2):

@@ -31,9 +31,9 @@ Line = tuple[Any, ...]
 class Rows:
     """Files that come one by one, a micro-batch each, and what is watched over them."""
 
-    def __init__(self, spark: SparkSession, folder: Path, home: str) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, backend: str) -> None:
         self.spark, self.folder, self.count = spark, folder, 0
-        self.segments = str(folder / "segments") if home == "folder" else None
+        self.segments = str(folder / "segments") if backend == "folder" else None
 
     def add(self, files: int = 1, source: str = "in") -> None:
         (self.folder / source).mkdir(exist_ok=True)

@@ -14,11 +14,11 @@ from topwatch.spark.pipeline.runner import MEMORY, on_one_machine
 ASKED = """
 import gc
 import pyarrow as pa
-from topwatch.spark.node.worker_tuning import settle
+from topwatch.spark.node.worker_tuning import tune_worker
 
 frozen = []
 for _ in range(9):
-    settle()
+    tune_worker()
     frozen.append(gc.get_freeze_count())
 print(pa.default_memory_pool().backend_name, *frozen)
 """

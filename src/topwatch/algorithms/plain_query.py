@@ -86,15 +86,15 @@ class PlainQuery:
             self._take(step.arrived[came : step.arrivals[number]])
             came = int(step.arrivals[number])
             if self.window.fifo:
-                self._let_go(np.arange(step.heads[number], step.heads[number + 1]) & (self.window.capacity - 1))
+                self._release(np.arange(step.heads[number], step.heads[number + 1]) & (self.window.capacity - 1))
             else:
-                self._let_go(step.expired[gone : step.expiries[number]])
+                self._release(step.expired[gone : step.expiries[number]])
                 gone = int(step.expiries[number])
             new = self._named((slot, -value) for value, _, slot in self.best())
             changes += ((at, index, op, slot, key) for op, slot, key in _difference(self._answer, new))
             self._answer = new
         self._take(step.arrived[came:])
-        self._let_go(step.expired[gone:])
+        self._release(step.expired[gone:])
         what = np.array([change[:4] for change in changes], np.int64).reshape(-1, 4)
         return Report(what, np.array([change[4] for change in changes], np.float64))
 
@@ -123,7 +123,7 @@ class PlainQuery:
             self._entries[entry[2]] = entry
             self.arrive(entry)
 
-    def _let_go(self, slots: Ints) -> None:
+    def _release(self, slots: Ints) -> None:
         for slot in slots.tolist():
             entry = self._entries.pop(slot, None)
             if entry is not None:

@@ -33,7 +33,7 @@ ZERO = cast(int, np.int64(0))
 # To the type of all whole numbers in kernels, from a short one.
 long = cast(Callable[[Any], int], np.int64)
 
-AHEAD = 8  # rows between asking for memory and using it
+PREFETCH_DISTANCE = 8  # rows between asking for memory and using it
 
 logger = logging.getLogger("topwatch")
 
@@ -114,7 +114,7 @@ if COMPILED:
             _memmove(array, to, start, count)
 
     @intrinsic
-    def fetch(typing: Any, array: Any, index: Any) -> Any:
+    def prefetch(typing: Any, array: Any, index: Any) -> Any:
         """Ask for the memory of an array's place (counted in items) before it is needed."""
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -129,7 +129,7 @@ if COMPILED:
 
 else:
 
-    def fetch(array: np.ndarray, index: int) -> None:
+    def prefetch(array: np.ndarray, index: int) -> None:
         """Ask for the memory of an array's place (counted in items) before it is needed."""
 
     def move(array: np.ndarray, to: int, start: int, count: int) -> None:

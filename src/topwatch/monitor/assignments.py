@@ -45,9 +45,9 @@ class Assignments:
         self.names.append(assigned.name)
         self.signs = _with_room(self.signs, assigned.number)
         self.signs[assigned.number] = -1.0 if assigned.query.smaller_is_better else 1.0
-        self.settle(assigned)
+        self.move(assigned)
 
-    def settle(self, assigned: Assignment) -> None:
+    def move(self, assigned: Assignment) -> None:
         """Note where a query is served now; it keeps its number."""
         engine = id(assigned.engine)
         numbers = _with_room(self._numbers.get(engine, np.zeros(8, np.int64)), assigned.index)

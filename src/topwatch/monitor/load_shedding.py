@@ -233,7 +233,7 @@ def change_engines(monitor: Monitor) -> None:
     for assigned, slots, keys in reported:
         assigned.choice = monitor._choose(assigned.query, assigned.name)
         assigned.engine, assigned.index = monitor._seat(assigned.query, assigned.choice)
-        monitor._assignments.settle(assigned)
+        monitor._assignments.move(assigned)
         assigned.engine.set_answer(assigned.index, slots, keys)
     for engine in monitor._engines.values():
         engine.resume(feed.head, feed.evaluated_tick)

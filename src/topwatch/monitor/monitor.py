@@ -97,7 +97,7 @@ class Monitor:
         self._emit = checked_emit(emit, self._window)
         self._first_only = FirstOnly() if emit == "first" else None
         span = checked_lateness(lateness, self._window, time)
-        self._waiting = ReorderBuffer(span) if span is not None else None
+        self._reorder_buffer = ReorderBuffer(span) if span is not None else None
         self._ingest = Ingest(column_name("id", id), column_name("time", time))
         self._every = every
         self._engines: dict[planner.Group, Engine] = {}
@@ -118,9 +118,9 @@ class Monitor:
 
     def push(self, batch: Any) -> Changes:
         """Take in a batch of rows and return the changes. A batch that is refused changes nothing."""
-        read = self._ingest.read(batch, ordered=self._waiting is None)
-        if self._waiting is not None and read.rows:
-            read = self._ingest.released(self._waiting.take(read, self._ingest.unit()))
+        read = self._ingest.read(batch, ordered=self._reorder_buffer is None)
+        if self._reorder_buffer is not None and read.rows:
+            read = self._ingest.released(self._reorder_buffer.take(read, self._ingest.unit()))
         return self._push(read)
 
     def _push(self, read: Batch) -> Changes:
@@ -137,8 +137,8 @@ class Monitor:
         now = self._ingest.moment(time)
         self._feed.measure(self._ingest.unit())
         parts = []
-        if self._waiting is not None:
-            held = self._waiting.pass_to(now, len(self._ingest.columns))
+        if self._reorder_buffer is not None:
+            held = self._reorder_buffer.pass_to(now, len(self._ingest.columns))
             parts += [self._push(held)] if held is not None else []
         return self._join([*parts, self._take(self._feed.advance(now, evaluate=self._every == 1))])
 
@@ -218,7 +218,7 @@ class Monitor:
     def stats(self) -> dict[str, int]:
         """Return counters since the start.
 
-        ``rows`` seen, ``live`` rows, ``late`` ones that were dropped, those ``waiting``, ``queries``, ``evaluations``,
+        ``rows`` seen, ``live`` rows, ``late`` ones that were dropped, those ``buffered``, ``queries``, ``evaluations``,
         ``changes``, ``skipped`` rows, ``unknown_deletes``; ``scores`` computed and ``pruned``, the pairs of a row and a
         query that were never scored; ``kept`` rows over all queries, ``recomputations`` from scratch, ``switches``
         between PA and RAPF, ``influence`` list entries, ``bytes`` of state. Of IncompleteTopK the ``objects``, and rows
@@ -234,8 +234,8 @@ class Monitor:
         return {
             "rows": self._feed.end,
             "live": self._feed.live(),
-            "late": self._waiting.late if self._waiting is not None else 0,
-            "waiting": len(self._waiting) if self._waiting is not None else 0,
+            "late": self._reorder_buffer.late if self._reorder_buffer is not None else 0,
+            "waiting": len(self._reorder_buffer) if self._reorder_buffer is not None else 0,
             "queries": len(self._assigned),
             **counts,
             **totals,
@@ -328,7 +328,7 @@ class Monitor:
                 assigned.engine.remove(assigned.index)
                 assigned.engine, assigned.index = engine, engine.add(assigned.query, number)
                 engine.start(assigned.index, self._feed.head, self._feed.evaluated_tick, 0)
-                self._assignments.settle(assigned)
+                self._assignments.move(assigned)
         self._close_empty(keep=engine)
 
     def _close_empty(self, keep: Engine | None = None) -> None:

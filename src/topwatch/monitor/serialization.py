@@ -59,9 +59,9 @@ def save(monitor: Monitor) -> bytes:
         arrays |= {f"engine {i} {name}": array for name, array in engine.save(indices).items()}
     if monitor._first_only is not None:
         arrays |= monitor._first_only.save([assigned.number for assigned in monitor._assigned.values()], feed.head)
-    waiting = None
-    if monitor._waiting is not None:
-        waiting, held = monitor._waiting.save()
+    buffered = None
+    if monitor._reorder_buffer is not None:
+        buffered, held = monitor._reorder_buffer.save()
         arrays |= held
     for name in ("ids", "waiting ids"):
         if name in arrays:
@@ -85,7 +85,7 @@ def save(monitor: Monitor) -> bytes:
         "time_kind": ingest.time_kind,
         "now": ingest.now,
         "counts": monitor._counts,
-        "waiting": waiting,
+        "waiting": buffered,
         "feed": fields,
     }
     return snapshot_format.pack(header, arrays)
@@ -213,12 +213,12 @@ def _feed(header: Fields, saved: Saved, monitor: Monitor) -> Ints:
     if isinstance(feed.every, EveryTime):
         header.expect(now is None or abs(now) / feed.every.span < 2**62, "now", "a time that can be evaluated", now)
         feed.every.resume(now)
-    waiting = header.maybe("waiting")
-    if waiting is not None:
+    buffered = header.maybe("waiting")
+    if buffered is not None:
         fits = ingest.time is not None and not isinstance(monitor._window, Latest)
         header.expect(fits, "waiting", "nothing, since rows do not wait in this window", "something")
-        monitor._waiting = ReorderBuffer.load(
-            waiting, saved, len(ingest.columns), ingest.id is not None, waiting_ids, ingest.time_kind, now
+        monitor._reorder_buffer = ReorderBuffer.load(
+            buffered, saved, len(ingest.columns), ingest.id is not None, waiting_ids, ingest.time_kind, now
         )
     return load_feed(feed, header.fields("feed"), saved, columns, ids, times)
 

@@ -62,7 +62,7 @@ class Change(NamedTuple):
     score: float
 
 
-class Placed(NamedTuple):
+class RankedRow(NamedTuple):
     """A row in an answer. `unit` is what a change is about: the row, or in latest() its id with its score.
 
     Where the score is dominance it is the id alone.
@@ -116,7 +116,7 @@ class Oracle:
         self._tick = 1  # one second in units of the time column
         self._at = 0
         self._live = np.zeros(0, dtype=np.int64)
-        self._answers: dict[str, list[Placed]] = {}
+        self._answers: dict[str, list[RankedRow]] = {}
         self._scores: dict[str, np.ndarray] = {}
         self._words: dict[str, list[Any]] = {}  # what sources said, by the sources that a query names
         self.parts: dict[str, Parts] = {}  # of incomplete queries
@@ -197,7 +197,7 @@ class Oracle:
 
     def answer(self, name: str) -> list[tuple[Any, float]]:
         """Return an answer, best first."""
-        return [(placed.id, placed.score) for placed in self._answers[name]]
+        return [(ranked.id, ranked.score) for ranked in self._answers[name]]
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
@@ -293,18 +293,18 @@ class Oracle:
         old, new = self._answers[query.name], self._rank(query)
         self._answers[query.name] = new
         if self.emit == "first":
-            fresh = [placed for placed in new if placed.unit not in self._reported[query.name]]
-            self._reported[query.name] |= {placed.unit for placed in fresh}
+            fresh = [ranked for ranked in new if ranked.unit not in self._reported[query.name]]
+            self._reported[query.name] |= {ranked.unit for ranked in fresh}
             return [Change(self._at, query.name, "enter", p.id, p.score) for p in fresh]
-        before, after = {placed.unit for placed in old}, {placed.unit for placed in new}
+        before, after = {ranked.unit for ranked in old}, {ranked.unit for ranked in new}
         left = [Change(self._at, query.name, "leave", p.id, p.score) for p in old if p.unit not in after]
         return left + [Change(self._at, query.name, "enter", p.id, p.score) for p in new if p.unit not in before]
 
-    def _rank(self, query: Query) -> list[Placed]:
+    def _rank(self, query: Query) -> list[RankedRow]:
         """Better score first, then the newer row first."""
         if query.parts is not None:
             ranking = self.parts[query.name].ranking(self._live.tolist(), self._at)
-            return [Placed(id, id, score) for _, id, score in ranking[: query.k]]
+            return [RankedRow(id, id, score) for _, id, score in ranking[: query.k]]
         scores = self._scores[query.name][self._live - 1]
         keep = ~np.isnan(scores)
         if query.kind == "threshold":
@@ -324,7 +324,7 @@ class Oracle:
             order = order[: query.k]
         by_row = self.window.kind != "latest"
         return [
-            Placed(
+            RankedRow(
                 ordinal if by_row else self.ids[ordinal - 1] if query.prefer else (self.ids[ordinal - 1], score),
                 self.ids[ordinal - 1],
                 score,

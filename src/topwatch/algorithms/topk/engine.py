@@ -28,7 +28,7 @@ from topwatch.core.saved_state import Saved
 from topwatch.query.queries import Query
 
 LOOK = 8192  # rows after which lists are evaluated
-DEAR = 24  # scores by a list take so many times as long as by the loop over all queries
+EXPENSIVE = 24  # scores by a list take so many times as long as by the loop over all queries
 MOVING = (
     20  # and an entry of a query that was computed from scratch, whose threshold falls far, as long as so many to move
 )
@@ -99,7 +99,7 @@ class Standing:
         self._levelled = 0  # live rows when the lists were last made again
         self._checked = 0  # tick when the bounds were last checked
         self._head = 0  # rows before it have expired
-        self._rest = 0  # tick until which there are no lists since they were dear
+        self._scan_until = 0  # tick until which there are no lists since they were dear
         self._patience = PATIENCE  # windows that this lasts the next time
         self._reported = np.zeros(2, np.int64)  # rows that lists were asked for, and what that cost in scores
 
@@ -203,12 +203,12 @@ class Standing:
         rows, cost = self._reported.tolist()
         if rows >= LOOK:
             self._reported[:] = 0
-            if cost * DEAR > rows * len(self.table):
-                self._rest = self.window.tick + self._patience * max(held, LOOK)
+            if cost * EXPENSIVE > rows * len(self.table):
+                self._scan_until = self.window.tick + self._patience * max(held, LOOK)
                 self._patience = min(64, 2 * self._patience)
             else:
                 self._patience = PATIENCE
-        return self.window.tick < self._rest
+        return self.window.tick < self._scan_until
 
     def _linked(self, arrived: Ints) -> Ints:
         """Return the rows that are in their cells: all but those about to arrive."""
@@ -240,7 +240,7 @@ class Standing:
         """Say whether rows find their queries by a grid, or are compared with all: once the window is full."""
         rows = max(self._expected, self.window.capacity - self.window.free())
         lists = bool(self._axes) and self._design.lists(len(self.table), rows, self.pool.largest)
-        return lists and self.window.tick >= self._rest
+        return lists and self.window.tick >= self._scan_until
 
     def stats(self) -> dict[str, int]:
         """Counters since the start."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.algorithms.topk.grouped_state import checked_engine
-from topwatch.algorithms.topk.growing import Growing, fetch_pages, piece_of, stand_back
+from topwatch.algorithms.topk.growing import Growing, piece_of, prefetch_pages, stand_back
 from topwatch.algorithms.topk.kernels.grouped_loop import Span, drive_all, refill
 from topwatch.algorithms.topk.kernels.pages import PAGE, Arrivals, Pages, append_all, gather
 from topwatch.algorithms.topk.kernels.report import Answers
@@ -72,7 +72,7 @@ class GroupedEngine:
         rows: int,
         span: int,
         every: int,
-        away: bool = False,
+        unmaterialised: bool = False,
     ) -> None:
         self.table = QueryTable()
         for query in queries:
@@ -87,7 +87,7 @@ class GroupedEngine:
         self._limit = self._room = np.where(k > 0, k + 10 + k // 2, 0)
         self.groups = 0
         self.tick = 0
-        self._recalling = Recalling(rows, away and rows > 0)
+        self._recalling = Recalling(rows, unmaterialised and rows > 0)
         self._needed = 0  # pages that the last push took
         self._unwritten: Arrivals | None = None  # rows that have been counted and are in no page yet
         self._thread: threading.Thread | None = None  # it alone looks at the pages while it runs
@@ -170,13 +170,15 @@ class GroupedEngine:
     def recall(self, groups: Ints, past: Past) -> None:
         """Have the rows of some groups that are away, from all pushes since the grouped engine was new or loaded."""
         self._settle()
-        for result, start, rows, ticks in self._recalling.rows(self.pages.away, self.pages.held, groups, past):
+        for result, start, rows, ticks in self._recalling.rows(
+            self.pages.unmaterialised, self.pages.held, groups, past
+        ):
             self._make_room(result, np.diff(start))
             append_all(self.pages, Arrivals(result, start, rows, 0, _NONE, _NONE, False), ticks)
 
     def recall_all(self, past: Past) -> None:
         """Have the rows of all groups."""
-        self.recall(np.flatnonzero(self.pages.away[: self.groups]), past)
+        self.recall(np.flatnonzero(self.pages.unmaterialised[: self.groups]), past)
 
     def live(self) -> int:
         """How many rows the windows hold, here or elsewhere."""
@@ -215,7 +217,7 @@ class GroupedEngine:
     def gathered(self) -> tuple[Floats, Ints, Ints]:
         """Return all rows held, group by group: columns, ticks, times. None may be away."""
         self._settle()
-        assert not np.any(self.pages.held[: self.groups] * self.pages.away[: self.groups]), "rows are away"
+        assert not np.any(self.pages.held[: self.groups] * self.pages.unmaterialised[: self.groups]), "rows are away"
         n = self.live()
         columns, ticks = np.empty((self._columns, n)), np.empty(n, np.int64)
         times = np.empty(0 if self._span.rows else n, np.int64)
@@ -234,7 +236,7 @@ class GroupedEngine:
                 page = int(p.after[page])
             assert not chain or chain[-1] == p.last[g]
             held = PAGE * (len(chain) - 1) + p.fill[g] - p.gone[g] if chain else 0
-            if p.away[g]:
+            if p.unmaterialised[g]:
                 assert not chain
                 held = p.held[g]
                 assert held <= self._span.rows
@@ -246,7 +248,7 @@ class GroupedEngine:
             seen.append(page)
             page = int(p.after[page])
         assert sorted(seen) == list(range(p.free[2])), "a page is lost, or in two chains"
-        if not p.away[: self.groups].any():
+        if not p.unmaterialised[: self.groups].any():
             assert np.all(np.diff(self.live_ticks()) > 0)
 
     # ---- room
@@ -256,7 +258,9 @@ class GroupedEngine:
         had = self.pages.first.size
         if groups > had:
             size = max(groups, 2 * had, 64)
-            for array, fill in zip(self.pages[:7], (-1, -1, 0, 0, 0, 0, int(self._recalling.away)), strict=True):
+            for array, fill in zip(
+                self.pages[:7], (-1, -1, 0, 0, 0, 0, int(self._recalling.unmaterialised)), strict=True
+            ):
                 array.resize(size, refcheck=False)
                 array[had:] = fill
             runs, answers = self._new_runs(size)
@@ -268,7 +272,7 @@ class GroupedEngine:
     def _make_room(self, group: Ints, count: Ints) -> None:
         """Let there be free pages for more rows of some groups."""
         p = self.pages
-        count = np.where(p.away[group] == 1, 0, count)
+        count = np.where(p.unmaterialised[group] == 1, 0, count)
         inside = np.where(p.last[group] >= 0, PAGE - p.fill[group], 0)
         self._needed = int((-(np.minimum(0, inside - count) // PAGE)).sum())
         pages = int(p.free[2] - p.free[1]) + self._needed
@@ -301,13 +305,15 @@ class GroupedEngine:
         if self._needed > free:  # fresh pages take long to come
             self._have(used + self._needed - free)
             new = slice(used, used + self._needed - free)
-            fetch_pages([piece_of(getattr(self.pages, name)[new]) for name in self._pools])
+            prefetch_pages([piece_of(getattr(self.pages, name)[new]) for name in self._pools])
         others()
 
     def _no_pages(self) -> Pages:
-        first, last, gone, fill, held, end, away, after = (np.empty(0, np.int64) for _ in range(8))
+        first, last, gone, fill, held, end, unmaterialised, after = (np.empty(0, np.int64) for _ in range(8))
         values, tick = np.empty((0, self._columns, PAGE)), np.empty((0, PAGE), np.int64)
-        return Pages(first, last, gone, fill, held, end, away, after, values, tick, _NO_TIMES, np.array([-1, 0, 0]))
+        return Pages(
+            first, last, gone, fill, held, end, unmaterialised, after, values, tick, _NO_TIMES, np.array([-1, 0, 0])
+        )
 
     def _new_runs(self, groups: int) -> tuple[Runs, Answers]:
         indices = np.where(self._room > 0, self._room + 1, 0)
@@ -376,7 +382,7 @@ class GroupedEngine:
         self._admit(count.size)
         self.tick = self._recalling.begun = int(saved["tick"][0])
         busy = np.flatnonzero(count)
-        self.pages.away[busy] = 0
+        self.pages.unmaterialised[busy] = 0
         start = np.concatenate([[0], np.cumsum(count[busy])])
         self._make_room(busy, count[busy])
         rows = np.ascontiguousarray(saved["columns"].T)

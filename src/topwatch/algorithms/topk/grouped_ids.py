@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from topwatch.algorithms.topk.growing import Growing, fetch_pages, piece_of
+from topwatch.algorithms.topk.growing import Growing, piece_of, prefetch_pages
 from topwatch.algorithms.topk.unmaterialised import Past, no_past
 from topwatch.core.group_numbers import scattered
 from topwatch.core.ids import ArrowIds, Values
@@ -52,7 +52,7 @@ class GroupedIds:
         """Let there be memory for as many rows as came last."""
         if self._last:
             ahead = self._recent.grow(self._count + self._last)[self._count :]
-            fetch_pages([piece_of(ahead)])
+            prefetch_pages([piece_of(ahead)])
 
     def read(self, ticks: Ints) -> Any:
         """Return the ids of rows."""

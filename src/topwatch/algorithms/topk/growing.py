@@ -49,8 +49,8 @@ class Growing:
 
     _memory: mmap.mmap | None = None
 
-    def __init__(self, rest: tuple[int, ...], dtype: Any) -> None:
-        self._rest = rest
+    def __init__(self, overflow: tuple[int, ...], dtype: Any) -> None:
+        self._rest = overflow
         self._dtype = np.dtype(dtype)
 
     def grow(self, rows: int) -> np.ndarray:
@@ -94,7 +94,7 @@ def stand_back() -> None:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _IDLE)
 
 
-def fetch_pages(pieces: Sequence[Piece]) -> None:
+def prefetch_pages(pieces: Sequence[Piece]) -> None:
     """Let the system find memory for pages, which takes long. What they hold is not changed."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):

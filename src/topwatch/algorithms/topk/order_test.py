@@ -53,11 +53,11 @@ class OrderTest:
 
     def _is_ordered(self, head: int, before: int, indices: Sequence[int], keys: Keys) -> bool:
         block = np.linspace(before + 1, self.end, SAMPLE).astype(np.int64)
-        rest = np.linspace(head, before, SAMPLE).astype(np.int64)
+        overflow = np.linspace(head, before, SAMPLE).astype(np.int64)
         chosen = [indices[i] for i in np.linspace(0, len(indices) - 1, min(QUERIES, len(indices))).astype(int)]
         worst = 0.0
         for index in chosen:
-            new, old = keys(index, block), keys(index, rest)
+            new, old = keys(index, block), keys(index, overflow)
             new, old = new[~np.isnan(new)], old[~np.isnan(old)]
             if min(new.size, old.size) >= FEWEST:
                 worst = max(worst, *(abs(z) for z in statistics(new, old, before)))

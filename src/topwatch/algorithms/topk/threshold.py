@@ -42,7 +42,7 @@ class Thresholds:
         self._listed = listed and bool(axes)
         self._per_axis = per_axis
         self._waiting = _NONE  # slots of rows that have arrived since the last evaluation
-        self._judged = 0  # tick of the last evaluation
+        self._evaluated = 0  # tick of the last evaluation
         self._counters = np.zeros(8, np.int64)
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
@@ -69,7 +69,7 @@ class Thresholds:
     def resume(self, head: int, evaluated: int) -> None:
         """Nothing is kept but which rows have not been evaluated yet."""
         held = self.window.live_slots()
-        self._waiting, self._judged = held[self.window.seq[held] > evaluated], evaluated
+        self._waiting, self._evaluated = held[self.window.seq[held] > evaluated], evaluated
         self.grid = None
 
     def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
@@ -102,7 +102,7 @@ class Thresholds:
             expired = step.expired[: step.expiries[-1]]
         enter = self._events(rows, step, arrived, ENTER)
         leave = self._events(rows, step, expired, LEAVE)
-        self._judged = int(step.moment[-1])
+        self._evaluated = int(step.moment[-1])
         what, key = np.concatenate([leave.what, enter.what]), np.concatenate([leave.key, enter.key])
         if not rows.fifo:
             stays = _same_again(what, key, rows.entity)
@@ -120,7 +120,7 @@ class Thresholds:
             died = np.searchsorted(step.heads[1:], rows.seq[slot], side="right")
         else:
             died = np.searchsorted(step.moment, rows.gone[slot])
-        before = rows.seq[slot] <= self._judged
+        before = rows.seq[slot] <= self._evaluated
         keep = (died > born) | ((op == LEAVE) & before)
         keep &= (died if op == LEAVE else born) < step.at.size
         what = np.empty((int(keep.sum()), 4), np.int64)

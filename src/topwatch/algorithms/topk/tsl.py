@@ -30,9 +30,9 @@ from topwatch.algorithms.topk.kernels.topk_loop import (
     age,
     begin,
     evaluate,
-    let_go,
-    new_place,
+    new_index,
     put_in_order,
+    release,
     take_in,
 )
 from topwatch.algorithms.topk.kernels.walk_cells import FILLS
@@ -160,7 +160,7 @@ def _drive(
     """Take a step: the loop of ``algorithms/topk/kernels/topk_loop.py`` with sorted lists for a grid."""
     hits = new_hits(len(runs.threshold))
     stale = np.empty(len(runs.threshold), np.int64)
-    here = new_place(len(runs.threshold))
+    here = new_index(len(runs.threshold))
     begin(runs, answers, stale, here)
     block = BLOCK
     i = ZERO
@@ -182,7 +182,7 @@ def _drive(
             i = until
             if j == len(step.at) or step.arrivals[j] > i:
                 break
-            let_go(rows, table, runs, answers, none, step, j, stale, here)
+            release(rows, table, runs, answers, none, step, j, stale, here)
             put_in_order(answers, stale, here)
             if rows.fifo:
                 for ordinal in range(step.heads[j], step.heads[j + 1]):

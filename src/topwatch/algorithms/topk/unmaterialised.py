@@ -41,35 +41,37 @@ class Recalling:
         Whether rows of new groups are away at first.
     """
 
-    def __init__(self, rows: int, away: bool) -> None:
+    def __init__(self, rows: int, unmaterialised: bool) -> None:
         self._rows = rows
-        self.away = away
+        self.unmaterialised = unmaterialised
         self.begun = 0  # the last tick before the pushes that can be read again
         self._again = 0  # rows that were read again
 
     def due(self, pages: Pages, group: Ints, count: Ints, tick: int) -> Ints:
         """Return the groups whose rows are away and have to be here before so many more of some groups come."""
-        if not self.away:
+        if not self.unmaterialised:
             return _NONE
-        some: Ints = group[(pages.away[group] == 1) & (pages.held[group] + count > self._rows)]
+        some: Ints = group[(pages.unmaterialised[group] == 1) & (pages.held[group] + count > self._rows)]
         if not pages.held[some].any():
             return some
         self._again += tick - self.begun
         if self._again > OFTEN * tick:
-            self.away = False
-            return np.arange(pages.away.size)
-        half = np.flatnonzero((pages.away == 1) & (2 * pages.held >= self._rows))
+            self.unmaterialised = False
+            return np.arange(pages.unmaterialised.size)
+        half = np.flatnonzero((pages.unmaterialised == 1) & (2 * pages.held >= self._rows))
         result: Ints = np.union1d(some, half)
         return result
 
-    def rows(self, away: Ints, held: Ints, groups: Ints, past: Past) -> Iterator[tuple[Ints, Ints, Floats, Ints]]:
+    def rows(
+        self, unmaterialised: Ints, held: Ints, groups: Ints, past: Past
+    ) -> Iterator[tuple[Ints, Ints, Floats, Ints]]:
         """Yield the rows of some groups that are away, push by push: groups, where each begins, values, ticks.
 
-        ``away`` and ``held`` are those of the pages. The groups count as being here from then on.
+        ``unmaterialised`` and ``held`` are those of the pages. The groups count as being here from then on.
         """
-        chosen = np.zeros(away.size, np.bool_)
-        chosen[groups] = away[groups] == 1
-        away[chosen] = 0
+        chosen = np.zeros(unmaterialised.size, np.bool_)
+        chosen[groups] = unmaterialised[groups] == 1
+        unmaterialised[chosen] = 0
         missing = int(held[chosen].sum())
         if missing == 0:
             return

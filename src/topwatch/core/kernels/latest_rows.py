@@ -21,7 +21,7 @@ class Entities(NamedTuple):
 
 
 @inlined
-def place_of(table: Entities, key: int) -> int:
+def index_of(table: Entities, key: int) -> int:
     """Return where an id stands, or would."""
     mask = len(table.id) - 1
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
@@ -35,14 +35,14 @@ def place_of(table: Entities, key: int) -> int:
 def find(table: Entities, ids: Ints, out: Ints) -> None:
     """Look up entities; FREE where an id is unknown."""
     for i in range(len(ids)):
-        out[i] = table.entity[place_of(table, ids[i])]
+        out[i] = table.entity[index_of(table, ids[i])]
 
 
 @kernel
 def enter(table: Entities, ids: Ints, spare: Ints, spares: int, out: Ints) -> int:
     """Look up entities and give unknown ids one of the spare numbers; return how many spares are left."""
     for i in range(len(ids)):
-        index = place_of(table, ids[i])
+        index = index_of(table, ids[i])
         if table.entity[index] == FREE:
             spares -= 1
             table.id[index] = ids[i]
@@ -55,7 +55,7 @@ def enter(table: Entities, ids: Ints, spare: Ints, spares: int, out: Ints) -> in
 def forget(table: Entities, key: int) -> None:
     """Take an id out; the ids probed after it close the gap."""
     mask = len(table.id) - 1
-    gap = place_of(table, key)
+    gap = index_of(table, key)
     if table.entity[gap] == FREE:
         return
     table.entity[gap] = FREE
@@ -63,7 +63,7 @@ def forget(table: Entities, key: int) -> None:
     while table.entity[index] != FREE:
         entity = table.entity[index]
         table.entity[index] = FREE
-        home = place_of(table, table.id[index])
+        home = index_of(table, table.id[index])
         table.id[home] = table.id[index]
         table.entity[home] = entity
         index = (index + 1) & mask

@@ -24,19 +24,19 @@ def number_keys(keys: np.ndarray, buckets: int, out: np.ndarray) -> None:
 
 
 @kernel
-def places_of(number: np.ndarray, buckets: int) -> tuple[Ints, Ints]:
+def indices_of(number: np.ndarray, buckets: int) -> tuple[Ints, Ints]:
     """Return where each row goes, those of a bucket together and in order, and where buckets begin."""
     start = np.zeros(buckets + 1, np.int64)
     for i in range(len(number)):
         start[number[i] + 1] += 1
     for b in range(buckets):
         start[b + 1] += start[b]
-    next_place = start.copy()
+    next_index = start.copy()
     index = np.empty(len(number), np.int64)
     for i in range(len(number)):
         b = number[i]
-        index[i] = next_place[b]
-        next_place[b] += 1
+        index[i] = next_index[b]
+        next_index[b] += 1
     return index, start
 
 
@@ -99,25 +99,25 @@ def place_groups(keys: np.ndarray, known: Ints, held: np.ndarray, numbers: Ints)
 def by_group(group: Ints, groups: int) -> tuple[Ints, Ints, Ints]:
     """Sort rows by group, those of one staying in order: return where each row goes, the groups, their starts."""
     n = len(group)
-    next_place = np.zeros(groups + 1, np.int64)
+    next_index = np.zeros(groups + 1, np.int64)
     for r in range(n):
-        next_place[group[r] + 1] += 1
+        next_index[group[r] + 1] += 1
     some = ZERO
     for g in range(groups):
-        some += int(next_place[g + 1] > 0)
+        some += int(next_index[g + 1] > 0)
     result = np.empty(some, np.int64)
     start = np.empty(some + 1, np.int64)
     start[some] = n
     some = ZERO
     for g in range(groups):
-        if next_place[g + 1] > 0:
+        if next_index[g + 1] > 0:
             result[some] = g
-            start[some] = next_place[g]
+            start[some] = next_index[g]
             some += 1
-        next_place[g + 1] += next_place[g]
+        next_index[g + 1] += next_index[g]
     index = np.empty(n, np.int64)
     for r in range(n):
         g = group[r]
-        index[r] = next_place[g]
-        next_place[g] += 1
+        index[r] = next_index[g]
+        next_index[g] += 1
     return index, result, start

@@ -46,7 +46,7 @@ class Agent:
         self._epoch: int | None = None
         self._client = Client(id, columns)
         self._run = 0
-        self._connection = Connection(broker, f"{prefix}-{id}", self._hear, self._connected, self._will)
+        self._connection = Connection(broker, f"{prefix}-{id}", self._receive, self._connected, self._will)
 
     def start(self) -> None:
         """Connect in the background, for as long as it takes, and answer for the device until :meth:`stop`."""
@@ -72,7 +72,7 @@ class Agent:
         self.counters["connected"] += 1
         self._connection.subscribe(self._topics.down(self.id), self._topics.tick)
 
-    def _hear(self, topic: str, payload: bytes) -> None:
+    def _receive(self, topic: str, payload: bytes) -> None:
         try:
             if topic == self._topics.tick:
                 self._observe(*decode_tick(payload))

@@ -87,7 +87,7 @@ class Coordinator:
         self._inbox: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
         self._epoch = secrets.randbits(32)
         self._connections = 0
-        self._connection = Connection(broker, "", self._hear, self._connected)
+        self._connection = Connection(broker, "", self._receive, self._connected)
 
     def start(self) -> None:
         """Connect."""
@@ -142,7 +142,7 @@ class Coordinator:
         self._connections += 1
         self._connection.subscribe(self._topics.up("+"))
 
-    def _hear(self, topic: str, payload: bytes) -> None:
+    def _receive(self, topic: str, payload: bytes) -> None:
         self._inbox.put((topic, payload[: MOST_BYTES + 1]))
 
     def _listen(self) -> None:

@@ -65,7 +65,7 @@ class FilterMethod(Records):
 
     def report(self, slots: Ints, values: Floats) -> None:
         """Take the values of records that joined or left their filter."""
-        self._hear(slots, values)
+        self._receive(slots, values)
         self._rows = None  # whatever was decided before may rest on a box that does not hold
 
     def remove(self, slots: Ints) -> None:
@@ -78,7 +78,7 @@ class FilterMethod(Records):
     def answer(self, slots: Ints, values: Floats) -> None:
         """Take the values of records that were asked."""
         inside = ((self.low[slots] <= values) & (values <= self.high[slots])).all()
-        self._hear(slots, values)
+        self._receive(slots, values)
         if not inside:
             self._rows = None
 
@@ -115,7 +115,7 @@ class FilterMethod(Records):
         self.mode[fresh] = FILTER
         return Outcome(skyline, np.flatnonzero(fresh | self._unranked))
 
-    def _hear(self, slots: Ints, values: Floats) -> None:
+    def _receive(self, slots: Ints, values: Floats) -> None:
         Records.report(self, slots, values)
         gone = slots[~self.alive[slots]]
         self._unranked[gone] = True

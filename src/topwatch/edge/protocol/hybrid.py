@@ -68,7 +68,7 @@ class Hybrid(FilterMethod):
         """Return who must be asked; a record that has told its values as a sample need not be."""
         unsaid = np.flatnonzero(self.alive & (self.mode == ALL) & ~self.known)
         if unsaid.size:  # one that tells every change and is silent has not changed
-            self._hear(unsaid, self.point[unsaid])
+            self._receive(unsaid, self.point[unsaid])
             self._rows = None
         asked = super().questions()
         while asked.size:

@@ -86,7 +86,7 @@ class Server:
         self._ids: list[str] = []
         self._free: list[int] = []
         self._runs: dict[str, int] = {}
-        self._heard: dict[str, int] = {}  # the timestamp of the newest message of each device that is there
+        self._received: dict[str, int] = {}  # the timestamp of the newest message of each device that is there
         self._early: dict[int, Values] = {}
         self._open = False
         self.tick = -1
@@ -99,7 +99,7 @@ class Server:
     @property
     def devices(self) -> list[str]:
         """The ids of the devices that are there."""
-        return list(self._heard)
+        return list(self._received)
 
     def begin(self, tick: int) -> None:
         """Start a timestamp; timestamps rise."""
@@ -128,7 +128,7 @@ class Server:
             self._forget(message.id)
             slot = self._slot(message.id)
         self._runs[message.id] = message.run
-        self._heard[message.id] = message.tick
+        self._received[message.id] = message.tick
         if message.tick < self.tick or not self._open:
             self.counters["late"] += 1
             self.late.append(message.tick)
@@ -214,7 +214,7 @@ class Server:
         """Say why a message is refused, in a word; nothing where it is not."""
         if not isinstance(message, Join | Update | Reply | Leave):
             return "direction"
-        known = message.id in self._heard
+        known = message.id in self._received
         if not isinstance(message, Join):
             if not known:
                 return "unknown"
@@ -227,7 +227,7 @@ class Server:
         if isinstance(message, Reply) and message.id not in self.waiting:
             return "unasked"
         same = known and message.run == self._runs[message.id]
-        return "tick" if message.tick > self.tick or (same and message.tick < self._heard[message.id]) else ""
+        return "tick" if message.tick > self.tick or (same and message.tick < self._received[message.id]) else ""
 
     def _slot(self, name: str) -> int:
         if name not in self._slots:
@@ -238,11 +238,11 @@ class Server:
 
     def _free_slots(self) -> None:
         """Let new devices have the slots of those that are gone and in none of the skylines that count."""
-        if len(self._slots) <= 2 * len(self._heard) + _SPARE:
+        if len(self._slots) <= 2 * len(self._received) + _SPARE:
             return
         counted = set(self._shares.counted().tolist())
         for name, slot in list(self._slots.items()):
-            if name not in self._heard and slot not in counted:
+            if name not in self._received and slot not in counted:
                 del self._slots[name]
                 self._free.append(slot)
                 self._ids[slot] = ""
@@ -252,7 +252,7 @@ class Server:
         self.waiting.discard(name)
         self._early.pop(slot, None)
         self._runs.pop(name, None)
-        if self._heard.pop(name, None) is not None and slot < len(self._records.alive):
+        if self._received.pop(name, None) is not None and slot < len(self._records.alive):
             self._records.remove(np.array([slot]))
 
     def _row(self, values: Values) -> Floats:

@@ -42,7 +42,7 @@ OLD = 7 * 24 * 3600.0  # seconds after which a notice of nobody is removed
 LIFE: dict[str, Any] = {"busy": True}
 
 _keepers: dict[str, StatefulOperator] = {}
-_door: _Door | None = None
+_server: _Door | None = None
 
 
 def advance(keeper: StatefulOperator, task: Task) -> Done:
@@ -70,7 +70,7 @@ def _ask(name: str, token: str, task: Task) -> Done | None:
     try:
         with open(os.path.join(_folder(), name)) as file:
             noted = json.load(file)
-        if noted["token"] != token or (_door is not None and noted["address"] == _door.address):
+        if noted["token"] != token or (_server is not None and noted["address"] == _server.address):
             return None
         with _connected(noted["address"]) as wire:
             wire.send_bytes(json.dumps({"name": name, "token": token, **_reported(task)}).encode())
@@ -85,7 +85,7 @@ def _ask(name: str, token: str, task: Task) -> Done | None:
             result = pa.concat_tables(parts) if parts else pa.table({})
     except (OSError, EOFError, ValueError, KeyError):
         return None
-    return Done(answer["state"].encode(), result, answer["next_time"], tray=answer["tray"])
+    return Done(answer["state"].encode(), result, answer["next_time"], result_buffer=answer["tray"])
 
 
 @contextlib.contextmanager
@@ -115,14 +115,14 @@ def _text(value: Any) -> Any:
 
 def _tell(keeper: StatefulOperator, manifest: Manifest) -> None:
     """Note down that this worker has a bucket."""
-    global _door
+    global _server
     name = keeper.name(manifest)
     _keepers[name] = keeper
     with contextlib.suppress(OSError):  # a full disk, or a path too long for a socket: peers read for themselves
-        if _door is None or _door.pid != os.getpid():  # in a process that was forked the thread is gone
-            _door = _Door()
-            _door.start()
-        notice = {"address": _door.address, "token": manifest.token}
+        if _server is None or _server.pid != os.getpid():  # in a process that was forked the thread is gone
+            _server = _Door()
+            _server.start()
+        notice = {"address": _server.address, "token": manifest.token}
         write_whole(_folder(), name, [json.dumps(notice).encode()], sync=False)
 
 
@@ -167,9 +167,9 @@ def _serve(wire: Connection[Any, Any]) -> None:
             wire.send_bytes(json.dumps({"error": str(error)}).encode())
             return
         _tell(keeper, Manifest.from_bytes(done.state))
-        tray = shared_results.lay(done.result) if done.result.num_rows else None
-        parts = done.result.to_batches(ROWS) if tray is None else []
-        answer = {"state": done.state.decode(), "next_time": done.next_time, "tray": tray, "parts": len(parts)}
+        result_buffer = shared_results.lay(done.result) if done.result.num_rows else None
+        parts = done.result.to_batches(ROWS) if result_buffer is None else []
+        answer = {"state": done.state.decode(), "next_time": done.next_time, "tray": result_buffer, "parts": len(parts)}
         wire.send_bytes(json.dumps(answer).encode())
         for part in parts:
             wire.send_bytes(pack(pa.table(part)))

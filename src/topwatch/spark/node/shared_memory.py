@@ -33,7 +33,7 @@ _OWNER, _READERS = 0, 1  # bytes that are locked
 _SET_LOCK = getattr(fcntl, "F_OFD_SETLK", None)  # locks of an open file, not of a process
 
 
-class Sheet:
+class SharedBuffer:
     """A file in memory, which belongs to this process as long as it lives.
 
     Parameters
@@ -80,47 +80,47 @@ class Sheet:
         return True
 
 
-_idle: list[Sheet] = []
+_idle: list[SharedBuffer] = []
 _made = 0
 _swept = False
 _maps: dict[int, mmap.mmap] = {}
 _turn = threading.Lock()
 
 
-def new_sheet(name: str) -> Sheet:
+def new_shared_buffer(name: str) -> SharedBuffer:
     """Make a sheet; an error where there is no such memory."""
     global _swept
     folder = _folder()
     if not _swept:
         _sweep(folder)
         _swept = True
-    return Sheet(os.path.join(folder, name))
+    return SharedBuffer(os.path.join(folder, name))
 
 
-def take() -> Sheet | None:
+def take() -> SharedBuffer | None:
     """Return a sheet that nobody finds before it is published; None where there is none."""
     global _made
     name = f"{os.urandom(16).hex()}.new"
     with _turn:
         try:
             if _made < SHEETS:
-                sheet = new_sheet(name)
+                shared = new_shared_buffer(name)
                 _made += 1
-                return sheet
+                return shared
         except OSError:
             return None
-        for sheet in _idle:  # the one that was written longest ago comes first
+        for shared in _idle:  # the one that was written longest ago comes first
             with contextlib.suppress(OSError):
-                sheet.rename(name)
-                _idle.remove(sheet)
-                return sheet
+                shared.rename(name)
+                _idle.remove(shared)
+                return shared
         return None
 
 
-def give(sheet: Sheet) -> None:
+def give(shared: SharedBuffer) -> None:
     """Leave a sheet to those who read it, until it is taken for another segment."""
     with _turn:
-        _idle.append(sheet)
+        _idle.append(shared)
 
 
 def read(name: str, start: int, size: int, mark: bytes = b"") -> pa.Buffer | None:

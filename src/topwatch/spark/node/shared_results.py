@@ -28,20 +28,20 @@ FETCHED, WAITING = b"\0", b"\1"
 SUFFIX = ".tray"
 
 
-class Tray:
+class ResultBuffer:
     """A sheet for changes, and since when it waits."""
 
-    def __init__(self, sheet: shared_memory.Sheet) -> None:
-        self.sheet = sheet
+    def __init__(self, shared: shared_memory.SharedBuffer) -> None:
+        self.shared = shared
         self.since = 0.0
 
     @property
     def idle(self) -> bool:
         """Whether somebody has come for it, or nobody ever will."""
-        return self.sheet.memory[:1] == FETCHED or time.monotonic() - self.since > PATIENCE
+        return self.shared.memory[:1] == FETCHED or time.monotonic() - self.since > PATIENCE
 
 
-_trays: list[Tray] = []
+_result_buffers: list[ResultBuffer] = []
 _turn = threading.Lock()
 
 
@@ -52,16 +52,16 @@ def lay(table: pa.Table) -> str | None:
         return None
     number = os.urandom(16).hex()
     with _turn:
-        tray = _taken(number + SUFFIX)
-        if tray is None or not tray.sheet.reserve(START + size):
+        result_buffer = _taken(number + SUFFIX)
+        if result_buffer is None or not result_buffer.shared.reserve(START + size):
             return None
-        with memoryview(tray.sheet.memory) as view:
+        with memoryview(result_buffer.shared.memory) as view:
             buffer = pa.py_buffer(view[START : START + size])
             pack_into(buffer, table)
             del buffer
-        tray.sheet.memory[NUMBER] = number.encode()
-        tray.sheet.memory[:1] = WAITING
-        tray.since = time.monotonic()
+        result_buffer.shared.memory[NUMBER] = number.encode()
+        result_buffer.shared.memory[:1] = WAITING
+        result_buffer.since = time.monotonic()
     return f"{number} {size}"
 
 
@@ -74,15 +74,15 @@ def fetch(called: str) -> pa.Table:
     return unpack(result.slice(START))
 
 
-def _taken(name: str) -> Tray | None:
+def _taken(name: str) -> ResultBuffer | None:
     """Give an idle tray a new name, or make one."""
-    for tray in _trays:
-        if tray.idle:
+    for result_buffer in _result_buffers:
+        if result_buffer.idle:
             with contextlib.suppress(OSError):  # somebody still reads it
-                tray.sheet.rename(name)
-                return tray
-    if len(_trays) < TRAYS:
+                result_buffer.shared.rename(name)
+                return result_buffer
+    if len(_result_buffers) < TRAYS:
         with contextlib.suppress(OSError):
-            _trays.append(Tray(shared_memory.new_sheet(name)))
-            return _trays[-1]
+            _result_buffers.append(ResultBuffer(shared_memory.new_shared_buffer(name)))
+            return _result_buffers[-1]
     return None

@@ -26,7 +26,7 @@ SPARE = 1 << 30  # bytes that stay with the process when nobody uses them
 _tasks = 0
 
 
-def settle() -> None:
+def tune_worker() -> None:
     """Begin a task."""
     global _tasks
     if _tasks == 0:

@@ -31,7 +31,7 @@ class Bucket:
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._groups = groups_for(spec)
-        self._waiting: pa.Table | None = None
+        self._buffered: pa.Table | None = None
         self._passed: int | None = None  # the watermark up to which rows have been released, in milliseconds
         self._offset = 0
         self.late = 0
@@ -87,7 +87,7 @@ class Bucket:
 
     def live(self) -> int:
         """How many rows the windows hold, and how many wait."""
-        return self._groups.live() + (self._waiting.num_rows if self._waiting is not None else 0)
+        return self._groups.live() + (self._buffered.num_rows if self._buffered is not None else 0)
 
     def status(self) -> Status:
         """Return how the bucket stands."""
@@ -95,16 +95,16 @@ class Bucket:
             rows=self.rows,
             late=self.late,
             live=self.live(),
-            bytes=self._groups.bytes() + (self._waiting.nbytes if self._waiting is not None else 0),
+            bytes=self._groups.bytes() + (self._buffered.nbytes if self._buffered is not None else 0),
             answers=tuple(self._groups.answers()),
         )
 
     @property
     def next_time(self) -> int | None:
         """Return the first time, in milliseconds, at which a waiting row can go on."""
-        if self._waiting is None or not self._waiting.num_rows:
+        if self._buffered is None or not self._buffered.num_rows:
             return None
-        return int(pc.min(_milliseconds(self._waiting.column(self._spec.time))).as_py()) + 1
+        return int(pc.min(_milliseconds(self._buffered.column(self._spec.time))).as_py()) + 1
 
     def _release(self, table: pa.Table | None, watermark: int) -> tuple[pa.Table | None, pa.Table | None]:
         """Let rows go whose time the watermark has passed; return them in order, and those that came after it had."""
@@ -115,17 +115,17 @@ class Bucket:
             gone = pc.less(_milliseconds(table.column(time)), self._passed)
             late, table = table.filter(gone), table.filter(pc.invert(gone))
         self._passed = watermark if self._passed is None else max(watermark, self._passed)
-        parts = [part for part in (self._waiting, table) if part is not None]
+        parts = [part for part in (self._buffered, table) if part is not None]
         if not parts:
             return None, late
         everything = pa.concat_tables(parts)
         ready = pc.less(_milliseconds(everything.column(time)), self._passed)
-        self._waiting = everything.filter(pc.invert(ready)).combine_chunks()
+        self._buffered = everything.filter(pc.invert(ready)).combine_chunks()
         return sort(everything.filter(ready), order_keys(self._spec)), late
 
     def save(self, before: Slices = lambda: iter(())) -> bytes:
         """Return the state as bytes: the rows that wait, counters, groups."""
-        waiting = self._waiting if self._waiting is not None else pa.table({})
+        waiting = self._buffered if self._buffered is not None else pa.table({})
         counts = pa.table(
             {"passed": [self._passed], "offset": [self._offset], "late": [self.late], "rows": [self.rows]}
         )
@@ -136,7 +136,7 @@ class Bucket:
         """Undo :meth:`save`."""
         bucket = cls(spec)
         waiting, counts, *groups = unpack_all(blob)
-        bucket._waiting = waiting if waiting.num_columns else None
+        bucket._buffered = waiting if waiting.num_columns else None
         (line,) = counts.to_pylist()
         bucket._passed, bucket._offset, bucket.late, bucket.rows = line.values()
         bucket._groups.load(groups)

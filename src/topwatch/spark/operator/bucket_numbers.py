@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topwatch.core.kernels.hashing import hash_texts
-from topwatch.core.kernels.partition import number_keys, places_of, scatter
+from topwatch.core.kernels.partition import number_keys, indices_of, scatter
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 _NOTHING = np.empty(0, np.int64)
@@ -41,7 +41,7 @@ def apart(table: pa.Table, number: np.ndarray, buckets: int) -> list[pa.Table]:
     >>> [part.column("n").to_pylist() for part in apart(pa.table({"n": [5, 6, 7]}), np.array([1, 0, 1], np.int16), 2)]
     [[6], [5, 7]]
     """
-    index, start = places_of(number, buckets)
+    index, start = indices_of(number, buckets)
     order: pa.Array | None = None
     columns = []
     for column in table.columns:

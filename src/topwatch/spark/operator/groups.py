@@ -168,7 +168,7 @@ class EngineGroups:
         indices = {column: index for index, column in enumerate(spec.columns)}
         self._changed: list[int] = []
         # What waits for the watermark is not taken in as it came.
-        self._engine = GroupedEngine(spec.queries, indices, rows, span, spec.every, away=not spec.watermark)
+        self._engine = GroupedEngine(spec.queries, indices, rows, span, spec.every, unmaterialised=not spec.watermark)
         self._ids = GroupedIds()
 
     def take(self, table: pa.Table, before: Before) -> Report:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topwatch.spark.node.worker_tuning import settle
+from topwatch.spark.node.worker_tuning import tune_worker
 from topwatch.spark.operator.ordering import in_order, squeeze
 from topwatch.spark.state.manifest import CENSUS, check_partitions
 from topwatch.spark.state.segments import Folder, Segment, pack
@@ -55,7 +55,7 @@ class Bulk:
         """Turn a partition's rows into references; they may be used once the last of them is handed on."""
         from pyspark import TaskContext
 
-        settle()
+        tune_worker()
         task = TaskContext.get()
         assert task is not None
         kept = task.getLocalProperty(KEPT_PARTITIONS)

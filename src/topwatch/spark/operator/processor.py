@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from topwatch.spark.node.worker_tuning import hints, settle
+from topwatch.spark.node.worker_tuning import hints, tune_worker
 from topwatch.spark.stream_spec import Spec
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Watching(StatefulProcessor):
         from topwatch.spark.node import shared_results
         from topwatch.spark.operator.stateful import Task
 
-        settle()
+        tune_worker()
         watermark = timers.getCurrentWatermarkInMs() if self._spec.watermark else None
         state, kept = (*(self._manifest.get() or ()), None, None)[:2]
         task = Task(
@@ -101,7 +101,7 @@ class Watching(StatefulProcessor):
             self._manifest.update((done.state, done.kept) if self._spec.pruned else (done.state,))
             if self._spec.watermark:
                 self._wake(done.next_time)
-            result = shared_results.fetch(done.tray) if done.tray is not None else done.result
+            result = shared_results.fetch(done.result_buffer) if done.result_buffer is not None else done.result
             for part in result.to_batches(ROWS):  # in pieces: Spark reads one while the next is made
                 yield in_pandas(pa.table(part))
             safe.result()  # Spark commits when all of this has ended well, and not before

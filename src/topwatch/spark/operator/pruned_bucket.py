@@ -62,7 +62,7 @@ class PrunedBucket:
         new = pa.concat_tables([kept.select(wanted).replace_schema_metadata(None) for _, kept in pieces])
         indices = [start + 1 + kept.column(ROW).to_numpy() for start, (_, kept) in zip(starts, pieces, strict=False)]
         arrived = np.concatenate(indices)
-        evaluated = self._judgements(before - before % self._every, arrived)
+        evaluated = self._evaluations(before - before % self._every, arrived)
         quiet = np.setdiff1d(evaluated, arrived, assume_unique=True)  # evaluations after rows that were dropped
         columns = np.concatenate(
             [columns_of(new, self._spec), np.full((len(self._spec.columns), quiet.size), np.nan)], axis=1
@@ -89,7 +89,7 @@ class PrunedBucket:
         )
         return self._emitter.emit((), changes)
 
-    def _judgements(self, last: int, arrived: Ints) -> Ints:
+    def _evaluations(self, last: int, arrived: Ints) -> Ints:
         """Return the ordinals, up to the end, at which an answer may be another than at evaluation ``last``."""
         columns, _, held = self._engine.gathered()
         ordinals = np.concatenate([held[~np.isnan(columns).all(axis=0)], arrived])

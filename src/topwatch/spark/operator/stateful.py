@@ -69,7 +69,7 @@ class Done:
     result: pa.Table
     next_time: int | None
     kept: bytes | None = None
-    tray: str | None = None  # where what is emitted lies, if a peer worker has computed it
+    result_buffer: str | None = None  # where what is emitted lies, if a peer worker has computed it
     publish: Callable[[], None] = lambda: None  # has to be called before the state may be committed
 
 
@@ -86,10 +86,10 @@ class StatefulOperator:
         Where its segments are.
     """
 
-    def __init__(self, spec: Spec, bucket: int, home: StateBackend) -> None:
+    def __init__(self, spec: Spec, bucket: int, backend: StateBackend) -> None:
         self._spec = spec
         self._bucket = bucket
-        self._home = home
+        self._backend = backend
 
     def advance(self, task: Task) -> Done:
         """Take a micro-batch."""
@@ -107,14 +107,14 @@ class StatefulOperator:
             write_refused(self._spec, manifest.number, self._bucket, [*bad, late], task.shown.batch)
         gone = manifest.before
         manifest.renew()
-        released = self._home.release(manifest, self._spec.retain)
+        released = self._backend.release(manifest, self._spec.retain)
         new = [part for part in manifest.parts() if part.segment not in known]
         kept = bucket.save() if self._spec.pruned else None
         status = dataclasses.replace(bucket.status(), batch=manifest.number, refused=manifest.refused)
 
         def publish() -> None:
-            self._home.publish(manifest, new, gone, released)
-            self._home.show(task.shown.query, status)
+            self._backend.publish(manifest, new, gone, released)
+            self._backend.show(task.shown.query, status)
 
         if isinstance(bucket, Bucket):
             bucket.prepare()
@@ -155,7 +155,7 @@ class StatefulOperator:
         parts = []
         for line in lines:
             if line["segment"] is None:
-                parts.append(self._home.put(manifest, pa.py_buffer(line["data"]), int(line["rows"])))
+                parts.append(self._backend.put(manifest, pa.py_buffer(line["data"]), int(line["rows"])))
             else:
                 parts.append(_part(line))
         twice = manifest.names().intersection(part.segment for part in parts)
@@ -168,29 +168,29 @@ class StatefulOperator:
         manifest.log.append(MicroBatch(parts, task.watermark))
         enough, few = self._spec.replayable, len(manifest.log) <= MANY
         if enough and few and manifest.rows >= enough:
-            self._home.drop(manifest.trim(enough, bucket.rows))
+            self._backend.drop(manifest.trim(enough, bucket.rows))
         elif not few or (not enough and manifest.rows > max(LEAST_REPLAY, REPLAY * bucket.live())):
-            base = self._home.put(manifest, pa.py_buffer(bucket.save(self._before(manifest.log))))
-            self._home.drop(manifest.rebase(base))
+            base = self._backend.put(manifest, pa.py_buffer(bucket.save(self._before(manifest.log))))
+            self._backend.drop(manifest.rebase(base))
         return result, late, bucket
 
     def _rebuilt(self, manifest: Manifest) -> Bucket:
         base = manifest.base
-        bucket = Bucket.load(self._spec, self._home.get(base)) if base is not None else Bucket(self._spec)
+        bucket = Bucket.load(self._spec, self._backend.get(base)) if base is not None else Bucket(self._spec)
         over = 0
         if manifest.skipped and isinstance(self._spec.every, int):
             # Evaluations fall on the same rows as before only from a multiple of their distance on.
             over = -manifest.skipped % self._spec.every
             bucket.begin(manifest.skipped + over)
-        for index, turn in enumerate(manifest.log):
-            leave = min(over, turn.rows)
+        for index, batch in enumerate(manifest.log):
+            leave = min(over, batch.rows)
             over -= leave
-            bucket.take(self._read(turn.parts), turn.watermark, self._before(manifest.log[:index]), leave)
+            bucket.take(self._read(batch.parts), batch.watermark, self._before(manifest.log[:index]), leave)
         return bucket
 
-    def _before(self, turns: list[MicroBatch]) -> Slices:
+    def _before(self, batches: list[MicroBatch]) -> Slices:
         """Return what reads micro-batches again."""
-        return lambda: (self._read(turn.parts) for turn in turns)
+        return lambda: (self._read(batch.parts) for batch in batches)
 
     def _taken_out(self, manifest: Manifest) -> Bucket | PrunedBucket | None:
         """Return the warm bucket if it is of the version that the store has. Nobody else finds it meanwhile."""
@@ -199,13 +199,13 @@ class StatefulOperator:
 
     def _read(self, parts: list[Part], recent: bool = False) -> list[pa.Table]:
         """Read rows: those of this micro-batch from memory where they are, others as the disk has kept them."""
-        result = {part: self._home.near(part) for part in parts} if recent else {}
+        result = {part: self._backend.near(part) for part in parts} if recent else {}
         rest = [part for part in parts if result.get(part) is None]
-        if len(rest) > 1 and self._home.parallel:
+        if len(rest) > 1 and self._backend.parallel:
             with ThreadPoolExecutor(READERS) as readers:
-                result.update(zip(rest, readers.map(self._home.get, rest), strict=True))
+                result.update(zip(rest, readers.map(self._backend.get, rest), strict=True))
         else:
-            result.update((part, self._home.get(part)) for part in rest)
+            result.update((part, self._backend.get(part)) for part in rest)
         return [unpack(result[part]) for part in parts]
 
 

@@ -84,12 +84,12 @@ class Manifest:
     @property
     def rows(self) -> int:
         """How many rows the log has."""
-        return sum(turn.rows for turn in self.log)
+        return sum(batch.rows for batch in self.log)
 
     def parts(self) -> list[Part]:
         """Return all parts that this version names."""
         base = [] if self.base is None else [self.base]
-        return [*base, *(part for turn in self.log for part in turn.parts)]
+        return [*base, *(part for batch in self.log for part in batch.parts)]
 
     def names(self) -> set[str]:
         """Return the segments that this version names."""
@@ -139,7 +139,7 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """Return the manifest as it is kept."""
-        log = [{"parts": turn.parts, "watermark": turn.watermark} for turn in self.log]
+        log = [{"parts": batch.parts, "watermark": batch.watermark} for batch in self.log]
         return json.dumps({"format": FORMAT, **vars(self), "log": log}).encode()
 
     @classmethod
@@ -157,7 +157,7 @@ class Manifest:
                 f"state: its format {version} cannot be read; this version of topwatch reads format {FORMAT}."
                 " Go on with the version that wrote it, or start with a new checkpoint"
             )
-        log = [MicroBatch([Part(*part) for part in turn["parts"]], turn["watermark"]) for turn in result["log"]]
+        log = [MicroBatch([Part(*part) for part in batch["parts"]], batch["watermark"]) for batch in result["log"]]
         base = Part(*result["base"]) if result["base"] is not None else None
         dropped = [(int(since), list(names)) for since, names in result["dropped"]]
         return cls(**{**result, "base": base, "log": log, "dropped": dropped})

@@ -135,16 +135,16 @@ class Segment:
         self._uri = folder.uri
         system, self._root = open_folder(folder.uri)
         self._writer: direct_io.Writer | None = None
-        self._sheet: shared_memory.Sheet | None = None
+        self._shared: shared_memory.SharedBuffer | None = None
         self._done: weakref.finalize[Any, Any] | None = None
         self._spool: Any = None
         if isinstance(system, pafs.LocalFileSystem):
             os.makedirs(self._root, exist_ok=True)
             self._scratch = os.path.join(self._root, scratch(stem))
             self._writer = direct_io.Writer(self._scratch)
-            self._sheet = shared_memory.take()
-            if self._sheet is not None:  # it comes back, whether or not the segment is ever closed
-                self._done = weakref.finalize(self, shared_memory.give, self._sheet)
+            self._shared = shared_memory.take()
+            if self._shared is not None:  # it comes back, whether or not the segment is ever closed
+                self._done = weakref.finalize(self, shared_memory.give, self._shared)
         else:
             self._spool = tempfile.SpooledTemporaryFile(SPOOLED)  # noqa: SIM115 - closed with the segment
 
@@ -174,9 +174,9 @@ class Segment:
             return self.add(pack(table), table.num_rows)
         size = packed_size(table)
         whole = direct_io.up(HEADER + size, direct_io.PAGE)
-        if self._sheet is not None and self._sheet.reserve(self._end + whole):
-            part = self._lay_out(self._sheet.memory, self._end, size, table)
-            self._writer.write(self._sheet.memory, HEADER + size, self._end)
+        if self._shared is not None and self._shared.reserve(self._end + whole):
+            part = self._lay_out(self._shared.memory, self._end, size, table)
+            self._writer.write(self._shared.memory, HEADER + size, self._end)
         else:
             block = direct_io.BLOCKS.take(whole)
             part = self._lay_out(block.memory, 0, size, table)
@@ -217,8 +217,8 @@ class Segment:
             with suppress(OSError):
                 os.unlink(self._scratch)
             raise
-        if self._sheet is not None and self._done is not None:
-            self._sheet.publish(name)
+        if self._shared is not None and self._done is not None:
+            self._shared.publish(name)
             self._done()
         return name
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.spark.column_names import quoted
-from topwatch.spark.node.worker_tuning import settle
+from topwatch.spark.node.worker_tuning import tune_worker
 from topwatch.spark.static.selection import numbers, signs
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class PackedParts:
 
 def _pack(batches: Iterable[pa.RecordBatch], sign: Floats) -> Iterator[pa.RecordBatch]:
     """Turn rows into chunks of numbers, smaller better, without rows that lack one."""
-    settle()
+    tune_worker()
     waiting: list[Floats] = []
     rows = 0
     for batch in batches:
@@ -118,7 +118,7 @@ def _pack(batches: Iterable[pa.RecordBatch], sign: Floats) -> Iterator[pa.Record
 
 
 def _answer(batches: Iterable[pa.RecordBatch], question: Any) -> Iterator[pa.RecordBatch]:
-    settle()
+    tune_worker()
     yield _line(pickle.dumps(question(line for batch in batches for line in batch.column(0))))
 
 

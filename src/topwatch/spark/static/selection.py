@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topwatch.core.kernels.scoring import Floats, Ints
-from topwatch.spark.node.worker_tuning import settle
+from topwatch.spark.node.worker_tuning import tune_worker
 from topwatch.spark.static.value_order import best_rows
 
 MOST = 1 << 18  # rows that are looked at together
@@ -58,7 +58,7 @@ class Winnow:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Choose among a partition's rows."""
-        settle()
+        tune_worker()
         held: list[pa.Table] = []
         rows = size = 0
         most = MOST

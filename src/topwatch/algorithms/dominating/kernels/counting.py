@@ -13,7 +13,7 @@ import numpy as np
 from topwatch.algorithms.dominating.kernels.blocks import BEGIN, FIRST, KIND, SIZE, Blocks, room_of
 from topwatch.algorithms.dominating.kernels.codes import GUARD, NOT_RANKED, Lanes, beats, covers, surely
 from topwatch.algorithms.dominating.kernels.undecided import PIECE, Undecided, decide, put_aside
-from topwatch.core.jit import ZERO, fetch, inlined, kernel, leaf, long
+from topwatch.core.jit import ZERO, inlined, kernel, leaf, long, prefetch
 from topwatch.core.kernels.rows import Rows
 from topwatch.core.kernels.scoring import Ints
 
@@ -197,7 +197,7 @@ def _look_ahead(b: Blocks, cell: int) -> None:
     """Ask for the first codes of a cell: those after them follow in memory."""
     at = long(b.cell[cell, FIRST] + b.cell[cell, BEGIN])
     for i in range(SOME):
-        fetch(b.code, min(at + 8 * i, len(b.code) - 1))
+        prefetch(b.code, min(at + 8 * i, len(b.code) - 1))
 
 
 @inlined

@@ -58,13 +58,13 @@ from topwatch.algorithms.dominating.kernels.floor_bounds import (
     refine,
     set_pace,
 )
-from topwatch.core.jit import AHEAD, ZERO, fetch, inlined, inner, kernel, leaf, long
+from topwatch.core.jit import PREFETCH_DISTANCE, ZERO, inlined, inner, kernel, leaf, long, prefetch
 from topwatch.core.kernels.rows import Log, Step
 from topwatch.core.kernels.scoring import Ints
 
 ON, ANEW, AGAIN = range(3)  # how a drive begins: it goes on, from rows alone, in a new grid
 NOTHING, ROOM, EPOCH, ANSWER = range(4)  # what is needed to go on: seats or places, another epoch, another answer
-JUDGED, ARRIVED, EXPIRED = range(3)  # of the way through a step: what has been taken of it
+EVALUATED, ARRIVED, EXPIRED = range(3)  # of the way through a step: what has been taken of it
 
 
 @inlined
@@ -102,15 +102,15 @@ def expire(g: Ground, b: Blocks, c: Contenders, slot: int) -> None:
 def look_ahead(g: Ground, b: Blocks, later: int, soon: int, arrives: bool) -> None:
     """Ask for the memory of a later row's cell, and for the place that a row takes, or leaves, soon."""
     cell = cell_of(g.lanes, g.codes[later])
-    fetch(b.cell, 4 * cell)
-    fetch(g.floor.sums, cell)
+    prefetch(b.cell, 4 * cell)
+    prefetch(g.floor.sums, cell)
     cell = cell_of(g.lanes, g.codes[soon])
     at = long(b.cell[cell, FIRST] + b.cell[cell, BEGIN])
     if arrives:
         at += b.cell[cell, SIZE]
-    fetch(b.code, at)
-    fetch(b.slot, at)
-    fetch(b.bound, at)
+    prefetch(b.code, at)
+    prefetch(b.slot, at)
+    prefetch(b.bound, at)
 
 
 @inner
@@ -272,11 +272,11 @@ def go_on(g: Ground, b: Blocks, c: Contenders, step: Step, way: Ints) -> int:
     """
     f = g.floor
     while True:
-        j = way[JUDGED]
+        j = way[EVALUATED]
         last = j == len(step.at)
         for r in range(way[ARRIVED], len(step.arrived) if last else step.arrivals[j]):
-            if r + 2 * AHEAD < len(step.arrived):
-                look_ahead(g, b, step.arrived[r + 2 * AHEAD], step.arrived[r + AHEAD], True)
+            if r + 2 * PREFETCH_DISTANCE < len(step.arrived):
+                look_ahead(g, b, step.arrived[r + 2 * PREFETCH_DISTANCE], step.arrived[r + PREFETCH_DISTANCE], True)
             code = g.codes[step.arrived[r]]
             if code != NOT_RANKED:
                 cell = cell_of(g.lanes, code)
@@ -290,7 +290,9 @@ def go_on(g: Ground, b: Blocks, c: Contenders, step: Step, way: Ints) -> int:
             return NOTHING
         for e in range(way[EXPIRED], step.heads[j + 1] if g.rows.fifo else step.expiries[j]):
             if g.rows.fifo:
-                look_ahead(g, b, (e + 2 * AHEAD) & g.rows.mask, (e + AHEAD) & g.rows.mask, False)
+                look_ahead(
+                    g, b, (e + 2 * PREFETCH_DISTANCE) & g.rows.mask, (e + PREFETCH_DISTANCE) & g.rows.mask, False
+                )
             expire(g, b, c, e & g.rows.mask if g.rows.fifo else step.expired[e])
             way[EXPIRED] = e + 1
             if f.now[WENT] == len(f.went):
@@ -299,7 +301,7 @@ def go_on(g: Ground, b: Blocks, c: Contenders, step: Step, way: Ints) -> int:
         if reach < min(f.k, f.now[LIVE]) or c.size[GONE] > 0 or not settled(c, f.k, worst, best):
             return ANSWER
         note_scores(c)
-        way[JUDGED] = j + 1
+        way[EVALUATED] = j + 1
 
 
 @kernel
@@ -329,6 +331,6 @@ def drive_floor(
             if reach < min(f.k, f.now[LIVE]):
                 c = refill(g, b, c)
             elect(c, f.k)
-            log = report(g.rows, c, step.at[way[JUDGED]], query, log)
+            log = report(g.rows, c, step.at[way[EVALUATED]], query, log)
             note_scores(c)
-            way[JUDGED] += 1
+            way[EVALUATED] += 1

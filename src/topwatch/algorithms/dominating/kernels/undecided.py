@@ -13,7 +13,7 @@ import numpy as np
 
 from topwatch.algorithms.dominating.kernels.blocks import Blocks
 from topwatch.algorithms.dominating.kernels.codes import GUARD, LEVEL, Lanes, beats
-from topwatch.core.jit import ZERO, fetch, inlined, leaf, long
+from topwatch.core.jit import ZERO, inlined, leaf, long, prefetch
 from topwatch.core.kernels.rows import Rows
 from topwatch.core.kernels.scoring import Ints
 
@@ -75,7 +75,7 @@ def _by_values(lanes: Lanes, rows: Rows, b: Blocks, u: Undecided, n: int, code: 
         column = lanes.column[d - 1]
         for j in range(d - 2, -1, -1):
             column = lanes.column[j] if (differs >> lanes.shift[j]) & lanes.masks[LEVEL] == 0 else column
-        fetch(rows.columns, column * rows.columns.shape[1] + other)
+        prefetch(rows.columns, column * rows.columns.shape[1] + other)
     result = ZERO
     for i in range(n):
         result += int(beats(lanes, rows, slot, code, u.slot[i], b.code[u.position[i]]))

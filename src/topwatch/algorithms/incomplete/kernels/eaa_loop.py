@@ -225,7 +225,7 @@ def sweep(o: Objects, e: Instances) -> None:
 
 
 @leaf
-def _let_go(o: Objects, b: Bests, e: Instances, head: int) -> None:
+def _release(o: Objects, b: Bests, e: Instances, head: int) -> None:
     while o.now[HEAD] < head:
         row = o.now[HEAD]
         slot = row & (len(o.object) - 1)
@@ -241,7 +241,7 @@ def _let_go(o: Objects, b: Bests, e: Instances, head: int) -> None:
 @leaf
 def _take(o: Objects, b: Bests, e: Instances, rows: Arrivals, start: int, stop: int) -> None:
     for r in range(start, stop):
-        _let_go(o, b, e, rows.head[r])
+        _release(o, b, e, rows.head[r])
         new = rows.ordinal[r]
         number = arrive(o, new, rows.id[r], rows.source[r], rows.value[r])
         if number != NOBODY:
@@ -262,7 +262,7 @@ def drive_eaa(o: Objects, b: Bests, e: Instances, rows: Arrivals, step: Step, in
     for j in range(len(step.at)):
         _take(o, b, e, rows, done, step.arrivals[j])
         done = step.arrivals[j]
-        _let_go(o, b, e, step.heads[j + 1])
+        _release(o, b, e, step.heads[j + 1])
         if starved(b):
             refill(o, b)
         if b.now[TOUCHED] != 0:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.core.jit import ZERO, inlined, inner, leaf
-from topwatch.core.kernels.latest_rows import FREE, Entities, forget, place_of
+from topwatch.core.kernels.latest_rows import FREE, Entities, forget, index_of
 from topwatch.core.kernels.scoring import Floats, Ints, run_program
 
 NOBODY = -1
@@ -57,7 +57,7 @@ def arrive(o: Objects, ordinal: int, id: int, source: int, value: float) -> int:
     o.now[END] = ordinal
     if source < 0:
         return NOBODY
-    index = place_of(o.table, id)
+    index = index_of(o.table, id)
     number = o.table.entity[index]
     if number == FREE:
         o.now[FREES] -= 1

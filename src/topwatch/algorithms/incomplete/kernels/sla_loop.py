@@ -65,7 +65,7 @@ def list_all(o: Objects, lists: Lists) -> None:
 
 
 @leaf
-def _let_go(o: Objects, b: Bests, lists: Lists, head: int) -> None:
+def _release(o: Objects, b: Bests, lists: Lists, head: int) -> None:
     while o.now[HEAD] < head:
         source = o.source[o.now[HEAD] & (len(o.object) - 1)]
         number = expire(o, o.now[HEAD])
@@ -77,7 +77,7 @@ def _let_go(o: Objects, b: Bests, lists: Lists, head: int) -> None:
 @leaf
 def _take(o: Objects, b: Bests, lists: Lists, rows: Arrivals, start: int, stop: int) -> None:
     for i in range(start, stop):
-        _let_go(o, b, lists, rows.head[i])
+        _release(o, b, lists, rows.head[i])
         number = arrive(o, rows.ordinal[i], rows.id[i], rows.source[i], rows.value[i])
         if number != NOBODY:
             _list(o, lists, number, rows.source[i])
@@ -128,7 +128,7 @@ def drive_sla(o: Objects, b: Bests, lists: Lists, rows: Arrivals, step: Step, in
     for j in range(len(step.at)):
         _take(o, b, lists, rows, done, step.arrivals[j])
         done = step.arrivals[j]
-        _let_go(o, b, lists, step.heads[j + 1])
+        _release(o, b, lists, step.heads[j + 1])
         if starved(b) or lists.counters[ALWAYS] != 0:
             _search(o, b, lists)
         if b.now[TOUCHED] != 0:

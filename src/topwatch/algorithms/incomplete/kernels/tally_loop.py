@@ -31,7 +31,7 @@ class Arrivals(NamedTuple):
 
 
 @leaf
-def _let_go(o: Objects, b: Bests, head: int) -> None:
+def _release(o: Objects, b: Bests, head: int) -> None:
     while o.now[HEAD] < head:
         number = expire(o, o.now[HEAD])
         if number != NOBODY:
@@ -41,7 +41,7 @@ def _let_go(o: Objects, b: Bests, head: int) -> None:
 @leaf
 def _take(o: Objects, b: Bests, rows: Arrivals, start: int, stop: int) -> None:
     for i in range(start, stop):
-        _let_go(o, b, rows.head[i])
+        _release(o, b, rows.head[i])
         number = arrive(o, rows.ordinal[i], rows.id[i], rows.source[i], rows.value[i])
         if number != NOBODY:
             reseat(o, b, number)
@@ -54,7 +54,7 @@ def drive_tally(o: Objects, b: Bests, rows: Arrivals, step: Step, index: int, lo
     for j in range(len(step.at)):
         _take(o, b, rows, done, step.arrivals[j])
         done = step.arrivals[j]
-        _let_go(o, b, step.heads[j + 1])
+        _release(o, b, step.heads[j + 1])
         if starved(b):
             refill(o, b)
         if b.now[TOUCHED] != 0:

@@ -9,7 +9,7 @@ import numpy as np
 from topwatch.algorithms.topk.kernels.calendar import Calendar, note
 from topwatch.algorithms.topk.kernels.report import Answers, touch
 from topwatch.algorithms.topk.kernels.run_updates import expire
-from topwatch.algorithms.topk.kernels.skyband_kinds import Skybands, admit, place_of, settle, shrunk, stands_at
+from topwatch.algorithms.topk.kernels.skyband_kinds import Skybands, admit, index_of, settle, shrunk, stands_at
 from topwatch.algorithms.topk.kernels.sorted_runs import shift
 from topwatch.algorithms.topk.kernels.walk_cells import FILLS
 from topwatch.core.jit import ZERO, inlined
@@ -20,7 +20,9 @@ from topwatch.core.kernels.scoring import Floats, Ints, Queries
 # leave the buffer; queries whose lists lag behind; queries that listen to more; the query that needs places, or -1;
 # where a look at all queries was broken off; next arrival; next evaluation; end, size and largest size of the block;
 # what is next to do; the stale query to report next; room that the log lacks; whether the block must be routed again.
-HIT, STALE, GONE, MOVED, FELL, FULL, AT, ARRIVAL, JUDGEMENT, STOP, SIZE, MOST, PHASE, TURN, ROOM, DEAF = range(16)
+HIT, STALE, GONE, MOVED, FELL, FULL, AT, ARRIVAL, EVALUATION, STOP, SIZE, MOST, PHASE, TURN, ROOM, UNSUBSCRIBED = range(
+    16
+)
 
 
 class Kept(NamedTuple):
@@ -42,7 +44,7 @@ class Todo(NamedTuple):
     marked: Ints  # by query: 1 when among the moved
     fell: Ints  # they listen to more than the block was looked through for
     asked: Ints  # by query: 1 when among those
-    heard: Floats  # by query: the level from which on the block was looked through
+    subscribed: Floats  # by query: the level from which on the block was looked through
     loud: Ints  # by query: for how many blocks its lists have lagged behind
 
 
@@ -70,14 +72,14 @@ def leave(kept: Kept, q: int, k: int, key: float, seq: int, mask: int, todo: Tod
     n = runs.size[q]
     if n >= k and key < runs.key[runs.first[q] + n - 1]:
         return  # it is worse than all rows of the filter
-    rank = place_of(runs, q, key, seq)
+    rank = index_of(runs, q, key, seq)
     if stands_at(runs, q, rank, seq):
         first = runs.first[q]
         shift(runs, first + rank, first + rank + 1, runs.size[q] - rank - 1)
         runs.size[q] -= 1
         shrunk(kept.filters, q, k, 1)
         _listen(kept.filters, q, k, todo, here)
-    if rank < k and not stands_at(kept.main.runs, q, place_of(kept.main.runs, q, key, seq), seq):
+    if rank < k and not stands_at(kept.main.runs, q, index_of(kept.main.runs, q, key, seq), seq):
         _keep(kept, q, k, key, seq, mask, True, todo, here)
 
 
@@ -95,7 +97,7 @@ def _keep(kept: Kept, q: int, k: int, key: float, seq: int, mask: int, late: boo
 def _listen(bands: Skybands, q: int, k: int, todo: Todo, here: Ints) -> None:
     """Note when a query listens to more or to less now."""
     change = settle(bands, q, k)
-    if bands.listen[q] < todo.heard[q] and todo.asked[q] == 0:
+    if bands.listen[q] < todo.subscribed[q] and todo.asked[q] == 0:
         todo.asked[q] = 1
         todo.fell[here[FELL]] = q
         here[FELL] += 1
@@ -115,7 +117,7 @@ def _mark(answers: Answers, q: int, rank: int, todo: Todo, here: Ints) -> None:
 
 
 @inlined
-def let_go(
+def release(
     rows: Rows, table: Queries, kept: Kept, start: int, head: int, todo: Todo, here: Ints, counters: Ints
 ) -> None:
     """Take out what has expired before an evaluation."""

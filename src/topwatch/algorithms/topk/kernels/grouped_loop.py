@@ -13,11 +13,11 @@ import numpy as np
 from topwatch.algorithms.topk.kernels.bits import WIDTH
 from topwatch.algorithms.topk.kernels.find_rows import find_run
 from topwatch.algorithms.topk.kernels.grouped_rows import Block, Turns, admit_singly, all_stay
-from topwatch.algorithms.topk.kernels.pages import PAGE, Arrivals, Pages, append, count, fill_by_pages, let_go
+from topwatch.algorithms.topk.kernels.pages import PAGE, Arrivals, Pages, append, count, fill_by_pages, release
 from topwatch.algorithms.topk.kernels.report import Answers, report, touch
 from topwatch.algorithms.topk.kernels.run_updates import admit, expire
 from topwatch.algorithms.topk.kernels.sorted_runs import Runs
-from topwatch.core.jit import ZERO, fetch, inlined, kernel, leaf
+from topwatch.core.jit import ZERO, inlined, kernel, leaf, prefetch
 from topwatch.core.kernels.rows import Log, Rows, with_room
 from topwatch.core.kernels.scoring import BLOCK, Floats, Ints, Queries, inside
 
@@ -32,7 +32,7 @@ class Span(NamedTuple):
 
 # Where the loop stands: the group and how often it is evaluated, its next row and evaluation, the log's line before
 # them; within a block the query, and the row and evaluation at which it stands; then where the group's window begins.
-GROUP, JUDGED, START, TURN, LINE, QUERY, ROW, AT, PAGE_NOW, GONE, HELD = range(11)
+GROUP, EVALUATED, START, TURN, LINE, QUERY, ROW, AT, PAGE_NOW, GONE, HELD = range(11)
 NEW, DONE = -1, 1  # no block of the group has begun; all groups have been served
 
 
@@ -119,7 +119,7 @@ def _go_on(
             count(pages, arrivals, i)
             if not arrivals.later:
                 append(pages, arrivals, i, follow)
-            here[JUDGED] = _plan(pages, arrivals, span, i, turns, here)
+            here[EVALUATED] = _plan(pages, arrivals, span, i, turns, here)
             here[START] = base
             here[TURN] = 0
             _begin_block(log, here)
@@ -127,7 +127,7 @@ def _go_on(
             behind = min(stop, here[START] + BLOCK)
             j = here[TURN]
             j_end = j
-            while j_end < here[JUDGED] and turns.taken[j_end] <= behind - base:
+            while j_end < here[EVALUATED] and turns.taken[j_end] <= behind - base:
                 j_end += 1
             if here[QUERY] < queries:
                 _turn_over(arrivals.rows, here[START], behind, room.columns)
@@ -145,7 +145,7 @@ def _go_on(
             here[START] = behind
             here[TURN] = j_end
             _begin_block(log, here)
-        let_go(pages, g, here[PAGE_NOW], here[GONE], here[HELD])
+        release(pages, g, here[PAGE_NOW], here[GONE], here[HELD])
         ends[i] = log.size[0]
         here[GROUP] = i + 1
         here[QUERY] = NEW
@@ -174,21 +174,21 @@ def _ask_for(pages: Pages, runs: Runs, answers: Answers, g: int, queries: int) -
     a = g * queries
     b = a + queries - 1
     for index in range(runs.first[a], runs.first[b] + runs.room[b], 8):
-        fetch(runs.key, index)
-        fetch(runs.seq, index)
+        prefetch(runs.key, index)
+        prefetch(runs.seq, index)
     for index in range(answers.first[a], answers.first[b] + 8, 8):
-        fetch(answers.key, index)
-        fetch(answers.seq, index)
+        prefetch(answers.key, index)
+        prefetch(answers.seq, index)
     for index in range(a, b + 8, 8):
-        fetch(runs.size, index)
-        fetch(runs.threshold, index)
-        fetch(runs.whole, index)
-        fetch(runs.top, index)
-        fetch(runs.oldest, index)
-        fetch(answers.size, index)
-        fetch(answers.stale, index)
-        fetch(answers.since, index)
-    fetch(pages.after, max(ZERO, pages.last[g]))
+        prefetch(runs.size, index)
+        prefetch(runs.threshold, index)
+        prefetch(runs.whole, index)
+        prefetch(runs.top, index)
+        prefetch(runs.oldest, index)
+        prefetch(answers.size, index)
+        prefetch(answers.stale, index)
+        prefetch(answers.since, index)
+    prefetch(pages.after, max(ZERO, pages.last[g]))
 
 
 @leaf

@@ -12,23 +12,23 @@ from topwatch.core.jit import inlined, leaf
 
 
 @inlined
-def follow(runs: Runs, q: int, k: int, top: int, rest: int, head: int) -> None:
-    """Close the gap between the sorted rows, which are ``top`` now, and the rest, which begins at rank ``rest``."""
+def follow(runs: Runs, q: int, k: int, top: int, overflow: int, head: int) -> None:
+    """Close the gap between the sorted rows, which are ``top`` now, and the rest, which begins at rank ``overflow``."""
     if top < k:
-        _promote(runs, q, k, top, rest, head)
+        _promote(runs, q, k, top, overflow, head)
         return
     first = runs.first[q]
     n = runs.size[q]
-    for i in range(min(rest - top, n - rest)):
+    for i in range(min(overflow - top, n - overflow)):
         put(runs, first + top + i, first + n - 1 - i)
-    runs.size[q] = n - (rest - top)
+    runs.size[q] = n - (overflow - top)
     runs.top[q] = top
 
 
 @leaf
-def _promote(runs: Runs, q: int, k: int, top: int, rest: int, head: int) -> None:
+def _promote(runs: Runs, q: int, k: int, top: int, overflow: int, head: int) -> None:
     """Clear the rest: its best live rows follow the ``top`` ones that are sorted."""
-    _clear(runs, q, top, rest, head)
+    _clear(runs, q, top, overflow, head)
     lift(runs, q, k, top)
 
 

@@ -39,7 +39,7 @@ class Pages(NamedTuple):
     fill: Ints  # rows in the last page
     held: Ints  # rows held
     end: Ints  # rows that came so far: the ordinal of the newest
-    away: Ints  # 1: its rows are held elsewhere, in no page
+    unmaterialised: Ints  # 1: its rows are held elsewhere, in no page
     after: Ints  # the page behind a page, of its group or among the free ones
     values: Floats  # (pages, columns, PAGE)
     tick: Ints  # (pages, PAGE): number of the row among those of all groups
@@ -66,7 +66,7 @@ def append_all(pages: Pages, arrivals: Arrivals, ticks: Ints) -> None:
 def append(pages: Pages, arrivals: Arrivals, i: int, ticks: Ints) -> None:
     """Write the rows of the i-th group of some arrivals behind its others, unless these are away."""
     g = arrivals.group[i]
-    if pages.away[g] == 1:
+    if pages.unmaterialised[g] == 1:
         return
     start = arrivals.start[i]
     stop = arrivals.start[i + 1]
@@ -109,7 +109,7 @@ def _chain(pages: Pages, g: int) -> None:
 
 
 @inlined
-def let_go(pages: Pages, g: int, page: int, gone: int, count: int) -> None:
+def release(pages: Pages, g: int, page: int, gone: int, count: int) -> None:
     """Let a group's window begin at a place of one of its pages; those before are free."""
     while pages.first[g] != page:
         old = pages.first[g]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from topwatch.algorithms.topk.kernels.sorted_runs import FAR, LINE, Runs, before
-from topwatch.core.jit import fetch, inlined
+from topwatch.core.jit import inlined, prefetch
 from topwatch.core.kernels.rows import ENTER, LEAVE, Log, Rows
 from topwatch.core.kernels.scoring import Floats, Ints
 
@@ -30,11 +30,11 @@ def touch(answers: Answers, q: int, rank: int) -> None:
 
 
 @inlined
-def fetch_answer(answers: Answers, q: int) -> None:
+def prefetch_answer(answers: Answers, q: int) -> None:
     """Ask for the memory of what was last reported, as far as it may have changed."""
     for index in range(answers.first[q] + answers.since[q], answers.first[q] + answers.size[q], LINE):
-        fetch(answers.key, index)
-        fetch(answers.seq, index)
+        prefetch(answers.key, index)
+        prefetch(answers.seq, index)
 
 
 @inlined

@@ -14,7 +14,7 @@ from topwatch.algorithms.topk.kernels.cells import Cells, Reach, locate_run
 from topwatch.algorithms.topk.kernels.find_rows import find_run
 from topwatch.algorithms.topk.kernels.influence import Influence
 from topwatch.algorithms.topk.kernels.walk_cells import LISTED, SCORES, Points
-from topwatch.core.jit import AHEAD, ZERO, fetch, inlined, inner, leaf
+from topwatch.core.jit import PREFETCH_DISTANCE, ZERO, inlined, inner, leaf, prefetch
 from topwatch.core.kernels.scoring import BLOCK, DISTANCE, LINEAR, Floats, Ints, Queries, inside, score_row, score_run
 
 FEW = 8  # where more than one row in so many reaches a threshold, keys are computed for all
@@ -222,10 +222,10 @@ def route_by_lists(
             some += int(count[result[i - start + r]] > 0)
         listed += some
         for t in range(some):
-            if t + AHEAD < some:
-                ahead = first[result[i - start + rows[t + AHEAD]]]
-                fetch(pool, ahead)
-                fetch(pool, ahead + 16)
+            if t + PREFETCH_DISTANCE < some:
+                ahead = first[result[i - start + rows[t + PREFETCH_DISTANCE]]]
+                prefetch(pool, ahead)
+                prefetch(pool, ahead + 16)
             r = rows[t]
             cell = result[i - start + r]
             queries = count[cell]

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from topwatch.algorithms.topk.kernels.candidates import (
     ARRIVAL,
-    DEAF,
     FELL,
     GONE,
     HIT,
@@ -14,6 +13,7 @@ from topwatch.algorithms.topk.kernels.candidates import (
     MOVED,
     SIZE,
     STOP,
+    UNSUBSCRIBED,
     Kept,
     Todo,
 )
@@ -56,13 +56,13 @@ def route_ahead(
     listen = kept.filters.listen if kept.filtered else kept.main.listen
     if not index.listed:
         tighten(kept.filters if kept.filtered else kept.main)
-    if here[DEAF] == 0 and 4 * max(result.hits.size[0], result.gone.size[0]) <= len(result.hits.row):
+    if here[UNSUBSCRIBED] == 0 and 4 * max(result.hits.size[0], result.gone.size[0]) <= len(result.hits.row):
         here[SIZE] = min(here[MOST], 2 * here[SIZE])
     here[HIT] = here[GONE] = 0
     low = kept.buffer[0]
     result.low[0] = low
     while True:
-        here[DEAF] = 0
+        here[UNSUBSCRIBED] = 0
         start = here[ARRIVAL]
         stop = min(len(slots), start + here[SIZE])
         here[STOP] = stop
@@ -71,16 +71,16 @@ def route_ahead(
         for t in range(count):
             result.leaving[t] = (low + t) & rows.mask
         for q in range(len(listen)):
-            todo.heard[q] = listen[q]
+            todo.subscribed[q] = listen[q]
             if index.listed and listen[q] < index.influence.level[q]:
-                todo.heard[q] = index.influence.level[q]
-        fits = _route_part(table, todo.heard, rows.columns, index, slots, start, stop, result.hits, counters)
+                todo.subscribed[q] = index.influence.level[q]
+        fits = _route_part(table, todo.subscribed, rows.columns, index, slots, start, stop, result.hits, counters)
         fits = fits and _route_part(
-            table, todo.heard, rows.columns, index, result.leaving, ZERO, count, result.gone, counters
+            table, todo.subscribed, rows.columns, index, result.leaving, ZERO, count, result.gone, counters
         )
         if fits and index.listed and start < stop:
             for q in range(len(listen)):
-                if listen[q] < todo.heard[q] and todo.asked[q] == 0:
+                if listen[q] < todo.subscribed[q] and todo.asked[q] == 0:
                     todo.asked[q] = 1
                     todo.fell[here[FELL]] = q
                     here[FELL] += 1
@@ -91,7 +91,7 @@ def route_ahead(
                         here[MOVED] += 1
             if here[FELL] > 0:
                 catch_up(rows, table, kept, slots, result, todo, here, counters)
-        if fits and here[DEAF] == 0:
+        if fits and here[UNSUBSCRIBED] == 0:
             return
         here[SIZE] = max(1, here[SIZE] // 4)
 
@@ -127,16 +127,16 @@ def catch_up(
     first = max(ZERO, kept.buffer[0] - result.low[0])
     for t in range(here[FELL]):
         q = todo.fell[t]
-        high = todo.heard[q]
-        todo.heard[q] = listen[q]
+        high = todo.subscribed[q]
+        todo.subscribed[q] = listen[q]
         todo.asked[q] = 0
         counters[SCORES] += stop - start
         if not subscribe(table, q, rows.columns, slots, start, stop, listen[q], high, result.hits, here[HIT]):
-            here[DEAF] = 1
+            here[UNSUBSCRIBED] = 1
         if kept.filtered and first < result.low[1]:
             counters[SCORES] += result.low[1] - first
             if not subscribe(
                 table, q, rows.columns, result.leaving, first, result.low[1], listen[q], high, result.gone, here[GONE]
             ):
-                here[DEAF] = 1
+                here[UNSUBSCRIBED] = 1
     here[FELL] = 0

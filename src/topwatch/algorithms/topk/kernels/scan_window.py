@@ -8,7 +8,7 @@ from topwatch.algorithms.topk.kernels.best_of_unsorted import lift, sort, thin
 from topwatch.algorithms.topk.kernels.bits import WIDTH, lowest
 from topwatch.algorithms.topk.kernels.find_rows import count_run, fused, goal_of, reach_64
 from topwatch.algorithms.topk.kernels.form_skyband import form_band
-from topwatch.algorithms.topk.kernels.sorted_runs import FAR, Runs, cut, insert, places_of, write
+from topwatch.algorithms.topk.kernels.sorted_runs import FAR, Runs, cut, indices_of, insert, write
 from topwatch.core.jit import ZERO, inlined, leaf
 from topwatch.core.kernels.rows import Rows, alive
 from topwatch.core.kernels.scoring import BLOCK, Queries, inside, score_row, score_run
@@ -36,7 +36,7 @@ def offer(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
 @inlined
 def _collect(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
     """Take a candidate into a unsorted run that is being filled; of a run without a free place the best rows stay."""
-    indices = places_of(runs, q)
+    indices = indices_of(runs, q)
     write(runs, runs.first[q] + runs.size[q], key, seq, slot)
     runs.size[q] += 1
     if runs.size[q] == indices:

@@ -40,7 +40,7 @@ class Skybands(NamedTuple):
 
 
 @inlined
-def place_of(runs: Runs, q: int, key: float, seq: int) -> int:
+def index_of(runs: Runs, q: int, key: float, seq: int) -> int:
     """Return the rank at which a row stands, or would."""
     first = runs.first[q]
     n = runs.size[q]

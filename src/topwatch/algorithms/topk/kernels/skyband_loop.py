@@ -18,12 +18,11 @@ from topwatch.algorithms.topk.kernels.calendar import any_noted
 from topwatch.algorithms.topk.kernels.candidates import (
     ARRIVAL,
     AT,
-    DEAF,
+    EVALUATION,
     FELL,
     FULL,
     GONE,
     HIT,
-    JUDGEMENT,
     MOST,
     MOVED,
     PHASE,
@@ -32,11 +31,12 @@ from topwatch.algorithms.topk.kernels.candidates import (
     STALE,
     STOP,
     TURN,
+    UNSUBSCRIBED,
     Kept,
     Todo,
     arrive,
     leave,
-    let_go,
+    release,
 )
 from topwatch.algorithms.topk.kernels.influence import Influence, move_level
 from topwatch.algorithms.topk.kernels.report import Answers, report
@@ -103,15 +103,15 @@ def _run(
         route_ahead(rows, table, kept, index, step.arrived, result, todo, here, counters)
         here[PHASE] = TAKE
     while True:
-        j = here[JUDGEMENT]
+        j = here[EVALUATION]
         if here[PHASE] == TAKE:
             if here[STALE] == 0:
-                j = here[JUDGEMENT] = _skip(rows.mask, kept, step, j, result, here)
+                j = here[EVALUATION] = _skip(rows.mask, kept, step, j, result, here)
             until = min(here[STOP], step.arrivals[j]) if j < len(step.at) else here[STOP]
             _take_in(rows, table, kept, step.arrived, until, result, todo, here, counters)
             if here[FULL] >= 0:
                 return False
-            if here[DEAF] == 1 or j == len(step.at) or step.arrivals[j] > here[ARRIVAL]:
+            if here[UNSUBSCRIBED] == 1 or j == len(step.at) or step.arrivals[j] > here[ARRIVAL]:
                 here[PHASE] = ROUTE
                 return here[ARRIVAL] == len(step.arrived) and j == len(step.at)
             here[PHASE] = LEAVE
@@ -120,7 +120,7 @@ def _run(
                 _let_out(rows, table, kept, todo, here)
                 if here[FULL] >= 0:
                     return False
-            let_go(rows, table, kept, step.heads[j], step.heads[j + 1], todo, here, counters)
+            release(rows, table, kept, step.heads[j], step.heads[j + 1], todo, here, counters)
             if here[FELL] > 0:
                 catch_up(rows, table, kept, step.arrived, result, todo, here, counters)
             if here[STALE] > 1:
@@ -135,9 +135,9 @@ def _run(
             report(kept.answers, kept.main.runs, rows, q, table.k[q], step.at[j], log)
             here[TURN] += 1
         here[STALE] = 0
-        here[JUDGEMENT] = j + 1
+        here[EVALUATION] = j + 1
         here[PHASE] = TAKE
-        if here[DEAF] == 1:
+        if here[UNSUBSCRIBED] == 1:
             here[PHASE] = ROUTE
             return False
 
@@ -225,7 +225,7 @@ def _take_in(
     """Let rows in, and out of the buffer, before arrival ``until``, or until a query needs places."""
     hits = result.hits
     gone = result.gone
-    while here[DEAF] == 0:
+    while here[UNSUBSCRIBED] == 0:
         hit = _next_hit(result, here, until)
         goes = _next_gone(kept.buffer, result, here, until) if kept.filtered else until
         if goes <= hit and goes < until:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from topwatch.core.jit import ZERO, fetch, inlined, move
+from topwatch.core.jit import ZERO, inlined, move, prefetch
 from topwatch.core.kernels.scoring import Floats, Ints
 
 FAR = 2**62  # later than any row
@@ -16,7 +16,7 @@ LINE = 8  # numbers that memory gives at once
 
 
 class Runs(NamedTuple):
-    """All queries' runs. ``places_of`` a query are those from ``first`` on."""
+    """All queries' runs. ``indices_of`` a query are those from ``first`` on."""
 
     first: Ints
     room: Ints  # ``extra`` included
@@ -38,7 +38,7 @@ class Runs(NamedTuple):
 
 
 @inlined
-def places_of(runs: Runs, q: int) -> int:
+def indices_of(runs: Runs, q: int) -> int:
     """Return how many places a query has."""
     return runs.room[q] - runs.extra[q] + runs.most[q] + 1
 
@@ -52,14 +52,14 @@ def ask_for_more(runs: Runs, q: int) -> None:
 
 
 @inlined
-def fetch_run(runs: Runs, q: int, count: int) -> None:
+def prefetch_run(runs: Runs, q: int, count: int) -> None:
     """Ask for the memory of a run's first rows and of the place behind its last one."""
     first = runs.first[q]
     for index in range(first, first + count, LINE):
-        fetch(runs.key, index)
-        fetch(runs.seq, index)
-    fetch(runs.key, first + runs.size[q])
-    fetch(runs.seq, first + runs.size[q])
+        prefetch(runs.key, index)
+        prefetch(runs.seq, index)
+    prefetch(runs.key, first + runs.size[q])
+    prefetch(runs.seq, first + runs.size[q])
 
 
 @inlined

@@ -11,22 +11,22 @@ import numpy as np
 
 from topwatch.algorithms.topk.kernels.cells import locate
 from topwatch.algorithms.topk.kernels.influence import Influence, move_level
-from topwatch.algorithms.topk.kernels.report import Answers, fetch_answer, report, touch
+from topwatch.algorithms.topk.kernels.report import Answers, prefetch_answer, report, touch
 from topwatch.algorithms.topk.kernels.route import Hits, Index, new_hits, route_by_lists, route_by_scan, subscribe
 from topwatch.algorithms.topk.kernels.run_updates import admit, expire, remove
 from topwatch.algorithms.topk.kernels.scan_window import fill_by_scan
-from topwatch.algorithms.topk.kernels.sorted_runs import FAR, Runs, ask_for_more, fetch_run
+from topwatch.algorithms.topk.kernels.sorted_runs import FAR, Runs, ask_for_more, prefetch_run
 from topwatch.algorithms.topk.kernels.walk_cells import (
     FILLS,
     HITS,
     SCORES,
-    fetch_behind,
-    fetch_end,
     fill_by_walk,
     link,
+    prefetch_behind,
+    prefetch_end,
     unlink,
 )
-from topwatch.core.jit import AHEAD, ZERO, inlined, inner, kernel, leaf
+from topwatch.core.jit import PREFETCH_DISTANCE, ZERO, inlined, inner, kernel, leaf
 from topwatch.core.kernels.rows import Log, Rows, Step, with_room
 from topwatch.core.kernels.scoring import BLOCK, Floats, Ints, Queries, score_row
 
@@ -34,7 +34,7 @@ from topwatch.core.kernels.scoring import BLOCK, Floats, Ints, Queries, score_ro
 # evaluation, end and size of the block, what is next to do, the stale query to report next, whether a threshold fell;
 # then the oldest row in any run of each 32 queries, so that an expiry is not looked for in all of them. Ages are lower
 # bounds.
-HIT, STALE, OLDEST, BLOCK_START, ARRIVAL, JUDGEMENT, STOP, SIZE, PHASE, TURN, FELL, OLDEST_OF = range(12)
+HIT, STALE, OLDEST, BLOCK_START, ARRIVAL, EVALUATION, STOP, SIZE, PHASE, TURN, FELL, OLDEST_OF = range(12)
 ALIKE = 5  # 2^5 queries
 ROUTE, TAKE, JUDGE = range(3)  # phases
 SOON = 4  # hits or reports between asking for a query's rows and using them
@@ -47,11 +47,11 @@ def drive(
     """Take a step: returns the log and the influence lists, which may have moved to larger arrays."""
     hits = new_hits(len(runs.threshold))
     stale = np.empty(len(runs.threshold), np.int64)  # queries whose answers may have changed
-    heard = np.empty(len(runs.threshold), np.float64)  # the thresholds by which the block was routed
-    here = new_place(len(runs.threshold))
+    subscribed = np.empty(len(runs.threshold), np.float64)  # the thresholds by which the block was routed
+    here = new_index(len(runs.threshold))
     here[SIZE] = BLOCK
     begin(runs, answers, stale, here)
-    while not _run(rows, table, runs, answers, index, step, log, hits, heard, stale, here, counters):
+    while not _run(rows, table, runs, answers, index, step, log, hits, subscribed, stale, here, counters):
         q = stale[here[TURN]]
         index = _level(index, table, q, runs.threshold[q])
         log = with_room(log, 2 * table.k[q])
@@ -68,7 +68,7 @@ def _run(
     step: Step,
     log: Log,
     hits: Hits,
-    heard: Floats,
+    subscribed: Floats,
     stale: Ints,
     here: Ints,
     counters: Ints,
@@ -76,16 +76,16 @@ def _run(
     """Go on without a reference count (decision 1) until a stale query needs memory; True when the step is done."""
     while True:
         if here[PHASE] == ROUTE:
-            _route_ahead(table, runs.threshold, rows.columns, index, step.arrived, hits, heard, here, counters)
+            _route_ahead(table, runs.threshold, rows.columns, index, step.arrived, hits, subscribed, here, counters)
             here[PHASE] = TAKE
-        j = here[JUDGEMENT]
+        j = here[EVALUATION]
         if here[PHASE] == TAKE:
             stop = here[STOP]
             if rows.fifo and not index.walked and here[STALE] == 0:
                 next_hit = hits.row[here[HIT]] if here[HIT] < hits.size[0] else stop
                 quiet = _skip(step, j, stop, next_hit, here[OLDEST])
                 if quiet > j:
-                    j = here[JUDGEMENT] = quiet
+                    j = here[EVALUATION] = quiet
                     here[ARRIVAL] = step.arrivals[j - 1]
             until = min(stop, step.arrivals[j]) if j < len(step.at) else stop
             if index.walked or (here[HIT] < hits.size[0] and hits.row[here[HIT]] < until):
@@ -97,7 +97,7 @@ def _run(
                 here[PHASE] = ROUTE
                 continue
             if index.walked or not rows.fifo or here[OLDEST] < step.heads[j + 1]:
-                let_go(rows, table, runs, answers, index, step, j, stale, here)
+                release(rows, table, runs, answers, index, step, j, stale, here)
             if here[STALE] > 1:
                 put_in_order(answers, stale, here)
             here[TURN] = 0
@@ -110,25 +110,33 @@ def _run(
                 q = stale[turn]
                 if runs.size[q] < table.k[q] and runs.whole[q] == 0:
                     _fill(rows, table, runs, index, q, step.heads[j + 1], step.moment[j], here, counters)
-                    if runs.threshold[q] < heard[q]:
-                        _hear_again(rows, table, runs, step.arrived, q, hits, heard, here, counters)
+                    if runs.threshold[q] < subscribed[q]:
+                        _hear_again(rows, table, runs, step.arrived, q, hits, subscribed, here, counters)
                 return False
         here[STALE] = 0
-        here[JUDGEMENT] = j + 1
+        here[EVALUATION] = j + 1
         here[PHASE] = ROUTE if here[FELL] == 1 else TAKE
 
 
 @leaf
 def _hear_again(
-    rows: Rows, table: Queries, runs: Runs, slots: Ints, q: int, hits: Hits, heard: Floats, here: Ints, counters: Ints
+    rows: Rows,
+    table: Queries,
+    runs: Runs,
+    slots: Ints,
+    q: int,
+    hits: Hits,
+    subscribed: Floats,
+    here: Ints,
+    counters: Ints,
 ) -> None:
     """Look through the rest of the block for a query whose threshold fell; route it again if the hits do not fit."""
     start = here[ARRIVAL]
     stop = here[STOP]
     counters[SCORES] += stop - start
-    if not subscribe(table, q, rows.columns, slots, start, stop, runs.threshold[q], heard[q], hits, here[HIT]):
+    if not subscribe(table, q, rows.columns, slots, start, stop, runs.threshold[q], subscribed[q], hits, here[HIT]):
         here[FELL] = 1
-    heard[q] = runs.threshold[q]
+    subscribed[q] = runs.threshold[q]
 
 
 @leaf
@@ -139,7 +147,7 @@ def _route_ahead(
     index: Index,
     slots: Ints,
     hits: Hits,
-    heard: Floats,
+    subscribed: Floats,
     here: Ints,
     counters: Ints,
 ) -> None:
@@ -151,7 +159,7 @@ def _route_ahead(
             break
         here[SIZE] = max(1, here[SIZE] // 4)
     for q in range(len(thresholds)):
-        heard[q] = thresholds[q]
+        subscribed[q] = thresholds[q]
     here[SIZE] = min(BLOCK, 2 * here[SIZE])
     here[STOP] = stop
     here[BLOCK_START] = start
@@ -169,7 +177,7 @@ def _skip(step: Step, j: int, stop: int, next_hit: int, oldest: int) -> int:
 
 
 @inner
-def new_place(queries: int) -> Ints:
+def new_index(queries: int) -> Ints:
     """Make room for where the loop stands."""
     return np.full(OLDEST_OF + (queries >> ALIKE) + 1, 0)
 
@@ -229,16 +237,16 @@ def take_in(
     if index.walked:
         cells = hits.cells[start - here[BLOCK_START] : stop - here[BLOCK_START]]
         for r in range(start, stop):
-            ahead = r - start + AHEAD
-            if ahead + AHEAD < len(cells):
-                fetch_end(index.points, cells[ahead + AHEAD])
+            ahead = r - start + PREFETCH_DISTANCE
+            if ahead + PREFETCH_DISTANCE < len(cells):
+                prefetch_end(index.points, cells[ahead + PREFETCH_DISTANCE])
             if ahead < len(cells):
-                fetch_behind(index.points, cells[ahead])
+                prefetch_behind(index.points, cells[ahead])
             link(index.points, index.cells, rows.columns, slots[r], hits.cells[r - here[BLOCK_START]])
     h = here[HIT]
     while h < hits.size[0] and hits.row[h] < stop:
         if h + SOON < hits.size[0]:
-            fetch_run(runs, hits.query[h + SOON], runs.top[hits.query[h + SOON]])
+            prefetch_run(runs, hits.query[h + SOON], runs.top[hits.query[h + SOON]])
         q = hits.query[h]
         if hits.key[h] >= runs.threshold[q]:
             slot = slots[hits.row[h]]
@@ -252,7 +260,7 @@ def take_in(
 
 
 @inlined
-def let_go(
+def release(
     rows: Rows,
     table: Queries,
     runs: Runs,
@@ -268,8 +276,8 @@ def let_go(
         head = step.heads[j + 1]
         if index.walked:
             for ordinal in range(step.heads[j], head):
-                if ordinal + 2 * AHEAD < head:
-                    fetch_end(index.points, index.points.cell[(ordinal + 2 * AHEAD) & rows.mask])
+                if ordinal + 2 * PREFETCH_DISTANCE < head:
+                    prefetch_end(index.points, index.points.cell[(ordinal + 2 * PREFETCH_DISTANCE) & rows.mask])
                 unlink(index.points, ordinal & rows.mask, True)
         if here[OLDEST] < head:
             here[OLDEST] = FAR
@@ -280,7 +288,7 @@ def let_go(
                     last = min(some + (1 << ALIKE), len(runs.threshold))
                     for q in range(some, last):
                         if runs.oldest[q] < head:
-                            fetch_run(runs, q, runs.top[q])
+                            prefetch_run(runs, q, runs.top[q])
                     for q in range(some, last):
                         if runs.oldest[q] < head:
                             rank = expire(runs, q, table.k[q], head)
@@ -329,7 +337,7 @@ def evaluate(
     """Report stale queries one after the other; return the place of the first that needs something before it can be."""
     for t in range(start, stop):
         if t + SOON < stop:
-            fetch_answer(answers, stale[t + SOON])
+            prefetch_answer(answers, stale[t + SOON])
         q = stale[t]
         if runs.size[q] < table.k[q] and runs.whole[q] == 0:
             return t

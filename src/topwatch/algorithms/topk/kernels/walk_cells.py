@@ -14,7 +14,7 @@ from topwatch.algorithms.topk.kernels.cells import Cells, Reach, bound_of, cells
 from topwatch.algorithms.topk.kernels.form_skyband import form_band
 from topwatch.algorithms.topk.kernels.scan_window import offer, start_filling
 from topwatch.algorithms.topk.kernels.sorted_runs import Runs
-from topwatch.core.jit import fetch, inlined, leaf
+from topwatch.core.jit import inlined, leaf, prefetch
 from topwatch.core.kernels.rows import Rows
 from topwatch.core.kernels.scoring import LINEAR, Floats, Ints, Queries, inside, score_row
 
@@ -42,19 +42,19 @@ class Points(NamedTuple):
 
 
 @inlined
-def fetch_end(points: Points, cell: int) -> None:
+def prefetch_end(points: Points, cell: int) -> None:
     """Ask for the ends of a cell's chain, some rows before they are needed."""
-    fetch(points.ends, 4 * cell)
+    prefetch(points.ends, 4 * cell)
 
 
 @inlined
-def fetch_behind(points: Points, cell: int) -> None:
+def prefetch_behind(points: Points, cell: int) -> None:
     """Ask for the place behind a cell's last row, some rows before it is needed."""
     index = points.ends[cell, LAST] * CHUNK + points.ends[cell, BEHIND]
     if 0 <= index < len(points.values):
         width = points.values.shape[1]
-        fetch(points.values, index * width)
-        fetch(points.values, index * width + width - 1)
+        prefetch(points.values, index * width)
+        prefetch(points.values, index * width + width - 1)
 
 
 @inlined
@@ -140,10 +140,10 @@ def fill_by_walk(
         cell = code
         if ordered:
             last = 0
-            rest = code
+            overflow = code
             for i in range(d):
-                ranks[i] = rest // cells.stride[i]
-                rest -= ranks[i] * cells.stride[i]
+                ranks[i] = overflow // cells.stride[i]
+                overflow -= ranks[i] * cells.stride[i]
                 if ranks[i] > 0:
                     last = i
             cell = number_of(cells, reach, q)

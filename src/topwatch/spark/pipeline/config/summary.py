@@ -24,7 +24,7 @@ def in_full(pipeline: Pipeline) -> str:
         [
             f"source: {_source(pipeline)}",
             f"order: {_order(pipeline)}",
-            f"window: {pipeline.window}{_each(pipeline)}, evaluated {_judged(pipeline)}",
+            f"window: {pipeline.window}{_each(pipeline)}, evaluated {_evaluated(pipeline)}",
             f"state: {_state(pipeline)}",
             f"sink: {pipeline.emit} to {pipeline.sink.chosen}, {_trigger(pipeline)}",
             building.monitor(pipeline).explain(),
@@ -57,7 +57,7 @@ def _order(pipeline: Pipeline) -> str:
     return f"{order}; rows that cannot be used are counted and {kept}"
 
 
-def _judged(pipeline: Pipeline) -> str:
+def _evaluated(pipeline: Pipeline) -> str:
     if isinstance(pipeline.every, str):
         return f"every {pipeline.every} of {pipeline.time}"
     return "after every row" if pipeline.every == 1 else f"after every {pipeline.every:,} rows"
