@@ -41,7 +41,7 @@ class Run:
             "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={self._scratch}",
         }
         given = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-        command = [sys.executable, "-m", "topwatch.cli.main", "run", str(file), "--once", *given, *arguments]
+        command = [sys.executable, "-m", "topwatch", "run", str(file), "--once", *given, *arguments]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 command,

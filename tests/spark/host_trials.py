@@ -290,7 +290,7 @@ def command(bench: Bench, backend: str) -> list[Outcome]:
         program = [
             sys.executable,
             "-m",
-            "topwatch.cli.main",
+            "topwatch",
             "run",
             pipeline.file,
             "--once",

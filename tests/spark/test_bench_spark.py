@@ -17,7 +17,7 @@ def test_streams_are_measured_and_compared(tmp_path: Path) -> None:
         java()
     except UnavailableError as error:
         pytest.skip(str(error))
-    command = [sys.executable, "-m", "topwatch.cli.main", "bench", "spark", "--scale", "tiny", "--only", "stream"]
+    command = [sys.executable, "-m", "topwatch", "bench", "spark", "--scale", "tiny", "--only", "stream"]
     done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     written = json.loads((tmp_path / "spark-tiny.json").read_text())

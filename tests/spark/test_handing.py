@@ -84,9 +84,9 @@ def test_another_process_fetches():
     assert called is not None
     script = (
         "import sys\n"
-        "from topwatch.spark import handing, nearby\n"
-        "nearby.SHARED = sys.argv[1]\n"
-        "print(handing.fetch(sys.argv[2]).column('at')[0])\n"
+        "from topwatch.spark.node import shared_memory, shared_results\n"
+        "shared_memory.SHARED = sys.argv[1]\n"
+        "print(shared_results.fetch(sys.argv[2]).column('at')[0])\n"
     )
     command = [sys.executable, "-c", script, shared_memory.SHARED, called]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "11\n"

@@ -113,9 +113,9 @@ def test_a_segment_that_is_never_closed_gives_its_sheet_back(tmp_path):
 def test_sheets_of_workers_that_are_gone_are_removed(tmp_path):
     script = (
         "import os, sys\n"
-        "from topwatch.spark import nearby\n"
-        "nearby.SHARED = sys.argv[1]\n"
-        "nearby.take().publish('0000000001-dead.seg')\n"
+        "from topwatch.spark.node import shared_memory\n"
+        "shared_memory.SHARED = sys.argv[1]\n"
+        "shared_memory.take().publish('0000000001-dead.seg')\n"
         "os._exit(9)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)

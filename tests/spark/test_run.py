@@ -42,7 +42,7 @@ def _java() -> None:
         pytest.skip(str(error))
 
 
-COMMAND = [sys.executable, "-m", "topwatch.cli.main"]
+COMMAND = [sys.executable, "-m", "topwatch"]
 
 
 def start(*arguments: Any, **environment: str) -> subprocess.Popen[str]:

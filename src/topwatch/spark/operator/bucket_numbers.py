@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topwatch.core.kernels.hashing import hash_texts
-from topwatch.core.kernels.partition import number_keys, indices_of, scatter
+from topwatch.core.kernels.partition import indices_of, number_keys, scatter
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 _NOTHING = np.empty(0, np.int64)
