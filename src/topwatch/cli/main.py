@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -118,6 +119,8 @@ def _benchmarks() -> Any:
     root = Path(__file__).parents[3]
     if (root / "benchmarks" / "runner.py").exists() and str(root) not in sys.path:
         sys.path.insert(0, str(root))
+        # Spark's Python processes, and those that an experiment starts, import it too.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
     if importlib.util.find_spec("benchmarks") is None:
         raise click.ClickException(
             "the experiments are not in the installed package: clone the repository, install it with "
