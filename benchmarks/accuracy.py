@@ -78,7 +78,7 @@ def table(title: str, points: Sequence[Point]) -> Table:
 
 
 def judge(points: Sequence[Point]) -> Iterator[Verdict]:
-    """Judge the generated streams; real ones are reported."""
+    """Evaluate the targets for the generated streams; real ones are reported."""
     for point in points:
         s = point.setting
         for name in tkde2011.APPROXIMATE:

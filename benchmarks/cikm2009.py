@@ -51,7 +51,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Settings along one axis, and what the paper found there."""
+    """Settings along one axis, and the paper's result there."""
 
     name: str
     title: str
@@ -144,14 +144,14 @@ def generate(streams: int, xi: float, C: int, rows: int, seed: int) -> Rows:
         others = sum(len(recent[s]) for s in range(streams) if s != mine) if known else 0
         for _ in range(TRIES if others else 0):
             draw = next(draws, None)
-            place = int((rng.random() if draw is None else draw) * others)
+            index = int((rng.random() if draw is None else draw) * others)
             for s in range(streams):
                 if s != mine:
-                    if place < len(recent[s]):
+                    if index < len(recent[s]):
                         break
-                    place -= len(recent[s])
-            if not sent[recent[s][place]] >> mine & 1:
-                item = recent[s][place]
+                    index -= len(recent[s])
+            if not sent[recent[s][index]] >> mine & 1:
+                item = recent[s][index]
                 break
         if item < 0:
             item = len(sent)
@@ -166,7 +166,8 @@ def generate(streams: int, xi: float, C: int, rows: int, seed: int) -> Rows:
 def flights(folder: Path | None, airports: int, span: str) -> Rows | None:
     """Return the delays of aeroplanes, summed over chunks of time; None where the data set is not there.
 
-    As in section 6.1.1, an aeroplane that comes again at an airport that has told of it is another object from then on.
+    As in section 6.1.1, an aeroplane that comes again at an airport that has reported it is another object from then
+    on.
     """
     import pyarrow.parquet as pq
 

@@ -162,7 +162,7 @@ def run(
 
 
 def judge(experiment: Experiment, points: Sequence[Point]) -> Iterator[Verdict]:
-    """Set what was found beside what the paper says of its figures, and beside what was asked for."""
+    """Compare the results with what the paper says of its figures, and with the targets."""
     for point in points:
         s, runs = point.setting, point.runs
         total = {name: one.total for name, one in runs.items()}

@@ -95,9 +95,9 @@ def rows_of(setting: Setting, rows: int, seed: int, folder: Path | None) -> np.n
 
 def _moving(setting: Setting, rows: int, seed: int) -> np.ndarray:
     """Return independent rows around a centre that goes once around a closed curve in five windows."""
-    turn = 2.0 * np.pi * np.arange(rows) / (5.0 * setting.n)
+    angle = 2.0 * np.pi * np.arange(rows) / (5.0 * setting.n)
     phase = 2.0 * np.pi * np.arange(setting.d)[:, None] / setting.d
-    return generators.generate("ind", rows, setting.d, seed) + 0.5 * np.sin(turn[None, :] + phase)
+    return generators.generate("ind", rows, setting.d, seed) + 0.5 * np.sin(angle[None, :] + phase)
 
 
 def measure(setting: Setting, scale: Scale, seed: int, folder: Path | None) -> Point | None:
@@ -126,19 +126,19 @@ def measure(setting: Setting, scale: Scale, seed: int, folder: Path | None) -> P
     available = columns.shape[1] - begin
     # All go through the same updates, so that answers can be compared: as many as the slowest can afford.
     slowest = max(course.try_out(batch(begin, begin + 8)) for course in courses.values())
-    per_turn = max(8, min((available - 8) // TURNS, int(scale.budget / TURNS / max(slowest, 1e-9))))
+    per_repetition = max(8, min((available - 8) // TURNS, int(scale.budget / TURNS / max(slowest, 1e-9))))
     done, wrong = begin + 8, set()
     truth = courses[REFERENCE]
     tallies = {name: Tally(truth.ids(), course.ids()) for name, course in courses.items()}
     for _ in range(TURNS):
-        if done + per_turn > columns.shape[1]:
+        if done + per_repetition > columns.shape[1]:
             break
-        changes = {name: course.push(batch(done, done + per_turn)) for name, course in courses.items()}
+        changes = {name: course.push(batch(done, done + per_repetition)) for name, course in courses.items()}
         for name, course in courses.items():
-            tallies[name].pass_by(changes[REFERENCE], changes[name], done, done + per_turn)
+            tallies[name].pass_by(changes[REFERENCE], changes[name], done, done + per_repetition)
             if name not in tkde2011.APPROXIMATE and course.monitor.answer() != truth.monitor.answer():
                 wrong.add(name)
-        done += per_turn
+        done += per_repetition
     for course in courses.values():
         course.go_on(batch, done, columns.shape[1], scale.budget)
     runs = {name: courses[name].run(name, s.n, tallies[name].mean()) for name in s.algorithms}
@@ -166,7 +166,7 @@ class _Course:
         return {entry.id for entry in self.monitor.answer()}
 
     def push(self, batch: dict[str, np.ndarray]) -> list[tuple[int, str, Any]]:
-        """Take a turn; return what changed."""
+        """Push a batch; return what changed."""
         then = time.perf_counter()
         changes = self.monitor.push(batch)
         self._seconds += time.perf_counter() - then
@@ -196,7 +196,7 @@ class _Course:
 
 
 def judge(experiment: Experiment, points: Sequence[Point]) -> Iterator[Verdict]:
-    """Judge what is asked of an experiment."""
+    """Evaluate the targets of an experiment."""
     if experiment.name == "answers":
         for fast, slow, data, target in SPEEDS:
             for point in points:
@@ -230,7 +230,7 @@ def run(
     """Run the bench; return whether the exact algorithms agreed everywhere."""
     screen.print(METHOD)
     size = tkde2011.SCALES[scale]
-    agreed, judged = True, 0
+    agreed, evaluated = True, 0
     missed = 0
     for experiment in tkde2011.experiments(size):
         if only and experiment.name not in only:
@@ -255,14 +255,14 @@ def run(
         result = list(judge(experiment, points)) if size.judged and points else []
         if result:
             screen.print(verdict_table(result))
-        judged, missed = judged + len(result), missed + sum(not verdict.met for verdict in result)
+        evaluated, missed = evaluated + len(result), missed + sum(not verdict.met for verdict in result)
         for point in points:
             if point.wrong:
                 agreed = False
                 line = f"ANSWERS DIFFER: {', '.join(point.wrong)} against {REFERENCE}, at {point.setting}"
                 screen.print(Text(line, style="bold white on red"))
         _write(out / f"tkde2011-{scale}-{experiment.name}.json", experiment, scale, seed, points, result)
-    reported = f"{judged - missed} of {judged} targets met" if judged else "at this scale no target is judged"
+    reported = f"{evaluated - missed} of {evaluated} targets met" if evaluated else "at this scale no target is judged"
     screen.print(f"tkde2011: {reported}. Results are in {out}.")
     return agreed
 

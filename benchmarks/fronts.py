@@ -40,7 +40,7 @@ EXPERIMENTS = ("static", "window")
 OURS = "topwatch"
 PEERS = ("moocore", "paretoset")
 SLOWEST = 120.0  # seconds: what would take longer, as time at fewer rows tells, is left out
-LONG = 5.0  # seconds: what takes longer has one turn
+LONG = 5.0  # seconds: what takes longer runs once
 GROWTH = 1.5  # of the time with the rows, at least so much where time is quadratic at worst
 TIMES_MOOCORE = 500  # a row of a sliding window against computing again
 METHOD = """\
@@ -137,7 +137,7 @@ def _same(one: Report, other: Report) -> bool:
 
 
 def window(scale: Scale, seed: int, d: int = 3, data: str = "ind") -> list[Timed]:
-    """Measure a sliding window, judged at every row, beside computing it again."""
+    """Measure a sliding window, evaluated at every row, beside computing it again."""
     n, pushed = scale.window, scale.pushed
     columns = generate(data, n + pushed, d, seed)
     names = [f"x{j}" for j in range(d)]
@@ -167,7 +167,7 @@ def window(scale: Scale, seed: int, d: int = 3, data: str = "ind") -> list[Timed
 
 
 def judge(experiment: str, points: Sequence[list[Timed]]) -> Iterator[Verdict]:
-    """Judge what is asked of an experiment."""
+    """Evaluate the targets of an experiment."""
     for point in points:
         ours = point[0]
         what = f"{ours.data.upper()}, {ours.rows:,} rows, d={ours.d}"

@@ -46,7 +46,7 @@ algorithms take turns on the same rows, and the median turn counts; exact answer
 
 @dataclass(frozen=True)
 class Point:
-    """What was found at a setting: the means over evaluations and seeds."""
+    """The results at a setting: the means over evaluations and seeds."""
 
     setting: Setting
     eaa: float  # instances retained
@@ -170,7 +170,7 @@ def race(scale: Scale, seed: int) -> tuple[list[Pace], bool]:
 
 
 def judge_sizes(experiment: Experiment, points: Sequence[Point]) -> Iterator[Verdict]:
-    """Judge what is retained beside the paper's tables; the flights are another data set, and are only shown."""
+    """Compare what is retained with the paper's tables; the flights are another data set, and are only shown."""
     for point in points:
         if point.setting.data != "synthetic":
             continue
@@ -192,7 +192,7 @@ def judge_sizes(experiment: Experiment, points: Sequence[Point]) -> Iterator[Ver
 
 
 def judge_speed(paces: Sequence[Pace]) -> Iterator[Verdict]:
-    """Judge speed and size at the default."""
+    """Evaluate the targets of speed and size at the default."""
     known = {pace.name: pace for pace in paces}
     base, eaa, approx = (known[name] for name in ("sla, TA each row", "eaa", "approx"))
     times = eaa.rows_per_second / base.rows_per_second
@@ -210,7 +210,7 @@ def run(
     """Run the bench; return whether the exact algorithms agreed everywhere."""
     screen.print(METHOD)
     size = cikm2009.SCALES[scale]
-    agreed, judged = True, []  # type: tuple[bool, list[Verdict]]
+    agreed, evaluated = True, []  # type: tuple[bool, list[Verdict]]
     for experiment in cikm2009.experiments(size):
         if only and experiment.name not in only:
             continue
@@ -225,7 +225,7 @@ def run(
         result = list(judge_sizes(experiment, points)) if size.judged else []
         if points:
             screen.print(_sizes(experiment, points))
-        judged += _reported(screen, result)
+        evaluated += _reported(screen, result)
         wrong = sum(point.wrong for point in points)
         if wrong:
             agreed = False
@@ -246,12 +246,12 @@ def run(
         agreed = agreed and same
         result = list(judge_speed(paces)) if size.judged else []
         screen.print(_speeds(size.speed, paces))
-        judged += _reported(screen, result)
+        evaluated += _reported(screen, result)
         if not same:
             screen.print(Text("ANSWERS DIFFER between exact algorithms", style="bold white on red"))
         _write(out / f"cikm2009-{scale}-{SPEED}", SPEED, scale, seed, [asdict(pace) for pace in paces], result)
-    met = sum(verdict.met for verdict in judged)
-    reported = f"{met} of {len(judged)} targets met" if judged else "at this scale no target is judged"
+    met = sum(verdict.met for verdict in evaluated)
+    reported = f"{met} of {len(evaluated)} targets met" if evaluated else "at this scale no target is judged"
     screen.print(f"cikm2009: {reported}. Results are in {out}.")
     return agreed
 

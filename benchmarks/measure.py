@@ -1,10 +1,10 @@
 """Measures algorithms at one setting: the same workload, the same cycles, and their answers compared.
 
-A cycle is ``r`` arrivals, as many expiries and a judgement. Only ``push`` is timed, several cycles at once, so that
+A cycle is ``r`` arrivals, as many expiries and an evaluation. Only ``push`` is timed, several cycles at once, so that
 Python's fixed cost of a push does not blur the picture.
 
 Algorithms take turns: a machine that others use too is slower at some times than at others, and ratios should not
-depend on who was measured when. A turn begins with a cycle that is not timed, which fills the processor's caches.
+depend on who was measured when. A repetition begins with a cycle that is not timed, which fills the processor's caches.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ def measure(
         except Exception as error:  # whatever it is: the others are still worth measuring, and the report says it
             skipped[name] = f"{type(error).__name__}: {error}"
     gc.collect()
-    gc.freeze()  # what is there stays: collecting before each turn need not walk through all of Numba
-    for turn in range(1, TURNS + 1):
+    gc.freeze()  # what is there stays: collecting before each repetition need not walk through all of Numba
+    for repetition in range(1, TURNS + 1):
         for course in courses.values():
-            course.take_turn(-(-setting.cycles * turn // TURNS), budget * turn / TURNS)
-            done(int(turn == TURNS))
+            course.take_turn(-(-setting.cycles * repetition // TURNS), budget * repetition / TURNS)
+            done(int(repetition == TURNS))
     runs = {}
     for name in names:
         if name in courses:

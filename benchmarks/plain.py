@@ -1,7 +1,8 @@
 """``reserve`` in NumPy and :mod:`bisect`, for k-NN over the last n rows: what compiling and the grid are worth.
 
-The same algorithm as ``reserve`` without lists: rows above a bar at rank k + slack, in a sorted list per query; one
-look at all bars per arrival, one at all oldest rows per expiry, a scan of the window when a query runs short.
+The same algorithm as ``reserve`` without lists: rows above an admission threshold at rank k + slack, in a sorted list
+per query; one look at all thresholds per arrival, one at all oldest rows per expiry, a scan of the window when a query
+runs short.
 """
 
 from __future__ import annotations

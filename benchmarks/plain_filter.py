@@ -32,14 +32,14 @@ class PlainFilter(FilterMethod):
         if self._rows is not None:
             return NONE
         n = len(self.truth)
-        asked, sky = np.zeros((2, n), np.bool_)
+        probed, sky = np.zeros((2, n), np.bool_)
         sources = np.empty((n, self.settings.columns))
         count = compute_skyline(
-            self.low.copy(), self.high.copy(), self.truth, self.known[:n].copy(), self.alive[:n], asked, sky, sources
+            self.low.copy(), self.high.copy(), self.truth, self.known[:n].copy(), self.alive[:n], probed, sky, sources
         )
         self._log = [*self._log, *sources[:count]][-PROBE_SOURCES:]
         self._rows, self._result = NONE, np.flatnonzero(sky)
-        return np.flatnonzero(asked)
+        return np.flatnonzero(probed)
 
     def _settled(self) -> Ints:
         return self._result
@@ -123,9 +123,9 @@ def _whole_cost(f: Filters, i: int, k: int, low: float, high: float, dominator: 
         cost += f.cost[0] * speed / right if right > 0.0 else NEVER
         cost += f.cost[0] * speed / left if left > 0.0 else NEVER
         if dominator >= 0:
-            away = (low if c == k else f.low[i, c]) - f.point[dominator, c]
-            if away < np.inf and away > -np.inf:
-                cost += f.cost[1] * f.root[dominator, c] * f.root[dominator, c] / away if away > 0.0 else NEVER
+            gap = (low if c == k else f.low[i, c]) - f.point[dominator, c]
+            if gap < np.inf and gap > -np.inf:
+                cost += f.cost[1] * f.root[dominator, c] * f.root[dominator, c] / gap if gap > 0.0 else NEVER
     inside = ZERO
     for m in range(len(f.log)):
         possible = True
@@ -152,11 +152,11 @@ def _select_boundary(f: Filters, i: int, j: int, k: int, child: bool, splits: Fl
             possible &= f.low[i, c] <= f.log[m, c]
             certain &= f.high[i, c] <= f.log[m, c]
         if possible and not certain and start < f.log[m, k] < stop:
-            place = size
-            while place > 0 and splits[place - 1] > f.log[m, k]:
-                splits[place] = splits[place - 1]
-                place -= 1
-            splits[place] = f.log[m, k]
+            index = size
+            while index > 0 and splits[index - 1] > f.log[m, k]:
+                splits[index] = splits[index - 1]
+                index -= 1
+            splits[index] = f.log[m, k]
             size += 1
     mine = f.root[i, k] * np.sqrt(f.cost[0])
     other = f.root[j, k] * np.sqrt(f.cost[0])

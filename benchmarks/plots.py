@@ -109,10 +109,10 @@ def _curves(axes: Axes, axis: str, points: Sequence[Point], styles: Styles, what
 def _bars(axes: Axes, points: Sequence[Point], styles: Styles, what: Measure) -> None:
     width = 0.86 / len(styles)
     for number, (name, (colour, _)) in enumerate(styles.items()):
-        have = [(place, point.runs[name]) for place, point in enumerate(points) if name in point.runs]
-        left = [place + (number + 0.5) * width - 0.43 for place, _ in have]
-        bars = axes.bar(left, [what.value(run) for _, run in have], width=0.94 * width, color=colour, label=name)
-        axes.bar_label(bars, fmt="%.2g", fontsize=8, padding=1)
+        have = [(index, point.runs[name]) for index, point in enumerate(points) if name in point.runs]
+        left = [index + (number + 0.5) * width - 0.43 for index, _ in have]
+        drawn = axes.bar(left, [what.value(run) for _, run in have], width=0.94 * width, color=colour, label=name)
+        axes.bar_label(drawn, fmt="%.2g", fontsize=8, padding=1)
     axes.set_xticks(range(len(points)), [f"{p.setting.data.upper()}, k={p.setting.k}" for p in points])
 
 

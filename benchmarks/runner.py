@@ -95,7 +95,7 @@ def _run_sigmod2006(
         advance(1)
     size = bench.SCALES[scale]
     measured: dict[workload.Setting, measure.Point] = {}
-    judged: list[verdicts.Verdict] = []
+    evaluated: list[verdicts.Verdict] = []
     wrong = 0
     for experiment in bench.experiments(size):
         if only and experiment.name not in only:
@@ -112,7 +112,7 @@ def _run_sigmod2006(
             with progress(f"{name} Table 2", sizes.runs(size)) as advance:
                 kept = sizes.table_2(size, seed, advance)
         result = verdicts.judge(experiment, points, kept) if size.judged else []
-        judged += result
+        evaluated += result
         report.print_experiment(screen, experiment, points, kept, result)
         errors = _disagreements(points)
         wrong += len(errors)
@@ -131,9 +131,9 @@ def _run_sigmod2006(
         stem = f"{name}-{scale}-{experiment.name}"
         report.write_json(out / f"{stem}.json", about, points, kept, result)
         plots.draw(out / f"{stem}.png", experiment, points)
-    missed = sum(not verdict.met for verdict in judged)
-    if judged:
-        screen.print(f"{name}: {len(judged) - missed} of {len(judged)} targets met. Results are in {out}.")
+    missed = sum(not verdict.met for verdict in evaluated)
+    if evaluated:
+        screen.print(f"{name}: {len(evaluated) - missed} of {len(evaluated)} targets met. Results are in {out}.")
     else:
         screen.print(f"{name}: at this scale no target is judged. Results are in {out}.")
     return wrong == 0

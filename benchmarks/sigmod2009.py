@@ -2,9 +2,9 @@
 
 Zhang, Cheng, Papadias, Tung: Minimizing the communication cost for continuous skyline maintenance. SIGMOD 2009.
 
-An object moves in a box of edge 2u around its place, cut off at 0 and 1, and is anywhere in it at each timestamp.
+An object moves in a box of edge 2u around its centre, cut off at 0 and 1, and is anywhere in it at each timestamp.
 ``paper`` has 1,000 timestamps, ``small`` a part of them with the same window (and so the same sampling rate), ``tiny``
-is for tests. On quality: of the timestamps, those with a full window are judged, as many as the window has.
+is for tests. On quality: of the timestamps, those with a full window are evaluated, as many as the window has.
 """
 
 from __future__ import annotations

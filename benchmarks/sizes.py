@@ -36,7 +36,7 @@ class Size:
 
 
 def table_2(scale: Scale, seed: int, done: Callable[[int], None]) -> list[Size]:
-    """Measure the table; ``done`` is told each of the :func:`runs`."""
+    """Measure the table; ``done`` is called for each of the :func:`runs`."""
     result = []
     for data in DATA:
         for k in scale.k:

@@ -2,10 +2,10 @@
 
 Every variant reads the same files, one for each micro-batch, and writes to a sink that does nothing. Variants take
 turns. A stream's first micro-batch is apart: it loads code, and is measured in a process of its own, beside that of an
-identity, after another one has compiled the kernels. The first turn is not timed: Spark's virtual machine compiles
-itself for a minute or two, and what the operator reports is counted on the way and compared with what monitors say.
-Speeds are those of the median micro-batch; two variants are compared within each turn, since a machine that others use
-too is not always as fast, and the median turn counts.
+identity, after another one has compiled the kernels. The first repetition is not timed: Spark's virtual machine
+compiles itself for a minute or two, and what the operator reports is counted on the way and compared with what monitors
+say. Speeds are those of the median micro-batch; two variants are compared within each repetition, since a machine that
+others use too is not always as fast, and the median repetition counts.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Times:
     """What a variant took."""
 
     first: list[float] = field(default_factory=list)  # seconds of first micro-batches
-    turns: list[list[float]] = field(default_factory=list)  # seconds of the others, turn by turn
-    reported: list[list[int]] = field(default_factory=list)  # per turn: changes, sums of at and of id
+    turns: list[list[float]] = field(default_factory=list)  # seconds of the others, by repetition
+    reported: list[list[int]] = field(default_factory=list)  # by repetition: changes, sums of at and of id
 
     @property
     def later(self) -> list[float]:
         """Seconds of all micro-batches after the first."""
-        return [seconds for turn in self.turns for seconds in turn]
+        return [seconds for repetition in self.turns for seconds in repetition]
 
     def speed(self, batch: int) -> float:
         """Return rows per second after the first micro-batch."""
@@ -76,17 +76,17 @@ def run(scale: str, only: Sequence[str], out: Path, seed: int, progress: Progres
     try:
         write_rows(folder / "rows", size, seed)
         os.sync()  # so that the disk is not busy with it later
-        judged: list[Verdict] = []
+        evaluated: list[Verdict] = []
         wrong: list[str] = []
         content: dict[str, Any] = {"bench": "spark", "scale": scale, "seed": seed, "machine": machine.describe()}
         if not only or "start" in only:
             starts = _starts(folder, size, scale, seed, progress)
-            judged += _judge_starts(starts)
+            evaluated += _judge_starts(starts)
             content["starts"] = starts
             screen.print(_start_table(starts))
         if not only or "stream" in only:
             measured, wrong = _streams(folder, size, seed, progress)
-            judged += _judge(measured, size)
+            evaluated += _judge(measured, size)
             content["streams"] = {name: asdict(times) for name, times in measured.items()}
             screen.print(_table(measured, size, seed))
     finally:
@@ -94,11 +94,11 @@ def run(scale: str, only: Sequence[str], out: Path, seed: int, progress: Progres
     for line in wrong:
         screen.print(Text(line, style="bold white on red"))
     if size.judged:
-        for verdict in judged:
+        for verdict in evaluated:
             word = Text("met", style="green") if verdict.met else Text("MISSED", style="bold red")
             screen.print(Text.assemble(f"{verdict.what}: {verdict.measured}, asked {verdict.target}: ", word))
-        screen.print(f"spark: {sum(v.met for v in judged)} of {len(judged)} targets met. Results are in {out}.")
-    content |= {"verdicts": [asdict(verdict) for verdict in judged], "disagreements": wrong}
+        screen.print(f"spark: {sum(v.met for v in evaluated)} of {len(evaluated)} targets met. Results are in {out}.")
+    content |= {"verdicts": [asdict(verdict) for verdict in evaluated], "disagreements": wrong}
     (out / f"spark-{scale}.json").write_text(json.dumps(content, indent=1) + "\n")
     return not wrong
 
@@ -160,13 +160,15 @@ def _streams(folder: Path, size: Size, seed: int, progress: Progress) -> tuple[d
     spark = session(1)
     try:
         with progress("spark stream", (size.turns + 1) * len(chosen)) as advance:
-            for turn in range(size.turns + 1):
+            for repetition in range(size.turns + 1):
                 for number, variant in enumerate(chosen):
-                    result = stream(spark, variant, folder, f"{turn}-{number}", variant.batches, count=turn == 0)
-                    shutil.rmtree(folder / f"{turn}-{number}-segments", ignore_errors=True)
+                    result = stream(
+                        spark, variant, folder, f"{repetition}-{number}", variant.batches, count=repetition == 0
+                    )
+                    shutil.rmtree(folder / f"{repetition}-{number}-segments", ignore_errors=True)
                     times = measured[variant.name]
                     times.reported += result.reported
-                    if turn > 0:
+                    if repetition > 0:
                         times.first += result.first
                         times.turns += result.turns
                     advance(1)
@@ -207,8 +209,8 @@ def _wanted(options: dict[str, Any], size: Size, seed: int) -> list[int]:
 def _add(sums: list[int], changes: Any) -> None:
     table = changes.to_arrow()
     sums[0] += table.num_rows
-    for place, name in enumerate(("at", "id"), 1):
-        sums[place] += int(table.column(name).to_numpy().sum()) if table.num_rows else 0
+    for index, name in enumerate(("at", "id"), 1):
+        sums[index] += int(table.column(name).to_numpy().sum()) if table.num_rows else 0
 
 
 def _starts(folder: Path, size: Size, scale: str, seed: int, progress: Progress) -> dict[str, float]:
@@ -224,9 +226,9 @@ def _starts(folder: Path, size: Size, scale: str, seed: int, progress: Progress)
             ("whole window", "whole window"),
             ("whole window again", "whole window"),
         ):
-            place = "whole" if variant == "whole window" else variant
+            label = "whole" if variant == "whole window" else variant
             count = 2 if name.endswith("again") or variant != "whole window" else 1
-            first = _in_a_process(folder, scale, seed, variant, f"start-{place}", count)
+            first = _in_a_process(folder, scale, seed, variant, f"start-{label}", count)
             result[name] = first
             advance(1)
     return result

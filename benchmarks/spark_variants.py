@@ -105,10 +105,10 @@ def rows(size: Size, seed: int, number: int) -> pa.Table:
 
 def variants(size: Size, seed: int) -> list[Variant]:
     """Return all variants, in the order in which they take turns."""
-    asked = queries(seed)
+    watched_queries = queries(seed)
 
     def watched(name: str, says: str, beside: str = "identity", **options: Any) -> Variant:
-        return Variant(name, says, beside, partial(_watch, queries=asked, **options), options)
+        return Variant(name, says, beside, partial(_watch, queries=watched_queries, **options), options)
 
     whole: dict[str, Any] = {"window": tw.last(size.window), "algorithm": "reserve"}
     return [
@@ -129,7 +129,7 @@ def variants(size: Size, seed: int) -> list[Variant]:
             "Spark's max_by",
             "answers per hop and micro-batch, no expiry inside",
             "identity",
-            partial(_native, queries=asked, window=size.window),
+            partial(_native, queries=watched_queries, window=size.window),
             mode="update",
             batches=min(size.batches, 3),  # of some ten seconds each
         ),

@@ -2,8 +2,8 @@
 
 Kontaki, Papadopoulos, Manolopoulos: Continuous top-k dominating queries. TKDE 2011.
 
-Every row is an update and a judgement, as in the paper. ``paper`` has its sizes: n = 2M, d = 4, k = 256. ``small`` has
-a tenth of the rows, ``tiny`` is for tests.
+Every row is an update and an evaluation, as in the paper. ``paper`` has its sizes: n = 2M, d = 4, k = 256. ``small``
+has a tenth of the rows, ``tiny`` is for tests.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Setting:
     before: float = 0.0  # of a window, that goes by before anything is measured
 
     def options(self, algorithm: str) -> dict[str, float]:
-        """Return what an algorithm is told."""
+        """Return the options of an algorithm."""
         known = {"ahba": ("epsilon", "delta", "kept"), "ada": ("kept",), "amsa": ("kept",)}.get(algorithm, ())
         return {name: getattr(self, name) for name in known}
 

@@ -2,11 +2,11 @@
 
 Pripužić, Podnar Žarko, Aberer: Time- and space-efficient sliding window top-k query processing. TODS 40(1), 2015.
 
-400 k-NN queries, picked from the data, over the last 40,000 rows; every row is judged. Time is per row after the window
-is full; slow algorithms stop early. ``rapf2`` is RAPF with the largest buffer, ``reserve-scan`` is ``reserve`` without
-lists. Exact algorithms must report the same changes; of PA the batches are counted in which its changes are others.
-``pa-switch`` is PA that may err by 1e-3 and steps aside for RAPF while the stream has an order in time. ``errors``
-counts PA's errors over many short streams.
+400 k-NN queries, picked from the data, over the last 40,000 rows; every row is evaluated. Time is per row after the
+window is full; slow algorithms stop early. ``rapf2`` is RAPF with the largest buffer, ``reserve-scan`` is ``reserve``
+without lists. Exact algorithms must report the same changes; of PA the batches are counted in which its changes are
+others. ``pa-switch`` is PA that may err by 1e-3 and steps aside for RAPF while the stream has an order in time.
+``errors`` counts PA's errors over many short streams.
 """
 
 from __future__ import annotations
@@ -202,8 +202,8 @@ def _judge(points: Sequence[measure.Point], plain: Sequence[float]) -> Iterator[
                 continue
             ratio = point.runs[fast].speed / (speed if slow == "plain" else point.runs[slow].speed)
             what = f"{fast} / {slow}, k={point.setting.k}"
-            asked = f"at least {least[number]:g} times as fast{aim}"
-            yield verdicts.Verdict(what, asked, f"{ratio:.1f}", ratio >= least[number])
+            target = f"at least {least[number]:g} times as fast{aim}"
+            yield verdicts.Verdict(what, target, f"{ratio:.1f}", ratio >= least[number])
 
 
 def _table(name: str, point: measure.Point, plain: float) -> Table:

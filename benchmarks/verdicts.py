@@ -38,7 +38,7 @@ class Verdict:
 
 
 def judge(experiment: Experiment, points: Sequence[Point], sizes: Sequence[Size]) -> list[Verdict]:
-    """Judge an experiment by what is asked of it; what was not measured is not judged."""
+    """Evaluate the targets of an experiment; what was not measured is left out."""
     result: list[Verdict] = []
     if experiment.name == "defaults":
         # Smaller windows and other grids are the reader's to compare: their fixed costs are another story.

@@ -45,7 +45,7 @@ class Setting:
     cycles: int
     score: str = "linear"
     cells_for_all: bool = False  # also for those that would choose by themselves
-    every: int = 0  # rows between judgements where that is not a cycle
+    every: int = 0  # rows between evaluations where that is not a cycle
     buffer: int = 2000  # TODS'15: rows in the recent buffer,
     relax: float = 0.2  # γ,
     index: str = "auto"  # and whether queries are indexed

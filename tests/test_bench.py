@@ -273,10 +273,10 @@ def test_sizes_of_the_paper() -> None:
 
 def test_verdicts_name_what_was_measured(point: measure.Point) -> None:
     experiment = sigmod2006.experiments(sigmod2006.SCALES["tiny"])[0]
-    result = verdicts.evaluate(experiment, [point] * 3, [])
+    result = verdicts.judge(experiment, [point] * 3, [])
     assert {"sma / scan, IND, k=20", "tma / tsl, IND, k=20"} <= {verdict.what for verdict in result}
     without = replace(point, runs={"scan": point.runs["scan"]})
-    assert verdicts.evaluate(experiment, [without] * 3, []) == []
+    assert verdicts.judge(experiment, [without] * 3, []) == []
 
 
 def test_listing_names_every_bench() -> None:

@@ -26,7 +26,7 @@ class Brute:
         self.window = window
         self._queries: list[tuple[Query, dict[str, int]] | None] = []
         self._answers: list[tuple[Ints, Floats, Ints]] = []  # slots, keys, ticks
-        self._reported: set[int] = set()  # places of answers that :meth:`set_answer` has said, until :meth:`resume`
+        self._reported: set[int] = set()  # queries that :meth:`set_answer` has set, until :meth:`resume`
         self._scores = 0
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
@@ -92,7 +92,7 @@ class Brute:
         return result
 
     def _names(self, index: int, rows: Rows, slots: Ints, keys: Floats, ticks: Ints) -> list[tuple[int, float]]:
-        """Say what each row is to a change: its tick; in a latest window its id, with the score if that is its own."""
+        """Return what identifies a row in a change: its tick; in a latest window its id, with its own score if any."""
         number = ticks if rows.fifo else rows.entity[slots]
         entry = self._queries[index]
         assert entry is not None
@@ -134,7 +134,7 @@ class Brute:
         return slots[order], keys[order]
 
     def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
-        """Say what was last reported, before :meth:`resume`."""
+        """Set what was last reported, before :meth:`resume`."""
         self._answers[index] = (slots, keys, self.window.seq[slots])
         self._reported.add(index)
 

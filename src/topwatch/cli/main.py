@@ -41,7 +41,7 @@ def generate(kind: str, rows: int, dims: int, seed: int, out: str, force: bool) 
     from topwatch.datagen import files
 
     target = sys.stdout.buffer if out == "-" else Path(out)
-    # A bar among rows on the same screen helps nobody.
+    # A progress display among rows on the same screen helps nobody.
     visible = sys.stderr.isatty() and not (out == "-" and sys.stdout.isatty())
     with _progress(f"generate {kind}", rows, visible) as advance:
         files.write(target, kind, rows, dims, seed, force=force, progress=advance)

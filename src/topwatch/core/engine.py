@@ -18,7 +18,7 @@ Window = RingWindow | LatestWindow
 
 
 class Report(NamedTuple):
-    """Changes as slots and keys: one line each of at, place in the query table, op and slot."""
+    """Changes as slots and keys: one line each of at, index in the query table, op and slot."""
 
     what: Ints
     key: Floats
@@ -27,11 +27,11 @@ class Report(NamedTuple):
 class Engine(Protocol):
     """Keeps the answers of a group of queries over one window.
 
-    Queries are known by the *place* that ``add`` gives them. An engine reads rows from the window and never writes
+    Queries are identified by the *index* that ``add`` returns. An engine reads rows from the window and never writes
     them.
     """
 
-    in_order: bool  # changes come query by query in the order of places, leaves first, best first
+    in_order: bool  # changes come query by query in the order of indices, leaves first, best first
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Take in a query; :meth:`start` or :meth:`resume` gives it its first answer."""
@@ -42,7 +42,7 @@ class Engine(Protocol):
     def resume(self, head: int, evaluated: int) -> None:
         """Make the state again from the window, after a restore; ``evaluated`` is the tick of the last evaluation.
 
-        Queries have the answers that :meth:`set_answer` has said, and all others those of the rows of that evaluation.
+        Queries have the answers that :meth:`set_answer` has set, and all others those of the rows of that evaluation.
         """
 
     def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
@@ -64,13 +64,13 @@ class Engine(Protocol):
         """Return the slots and keys of the last evaluation's answer, best first; ``live`` gives the rows it saw."""
 
     def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
-        """Say what was last reported, before :meth:`resume`."""
+        """Set what was last reported, before :meth:`resume`."""
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
 
     def indexed(self) -> bool | None:
-        """Say whether rows find their queries by a grid, or are compared with all; None where there is no choice."""
+        """Return whether rows find their queries by a grid, or are compared with all; None where there is no choice."""
 
     def stats(self) -> dict[str, int]:
         """Return counters since the start."""

@@ -11,7 +11,7 @@ from topwatch.core.kernels.scoring import Floats, Ints
 
 
 def scattered(pieces: Sequence[np.ndarray], index: Ints, out: np.ndarray | None = None) -> np.ndarray:
-    """Write values of eight bytes each, in pieces that follow each other, to their places.
+    """Write values of eight bytes each, in pieces that follow each other, to their indices.
 
     >>> scattered([np.array([1.5, 2.5]), np.array([3.5])], np.array([2, 0, 1]))
     array([2.5, 3.5, 1.5])
@@ -26,7 +26,7 @@ def scattered(pieces: Sequence[np.ndarray], index: Ints, out: np.ndarray | None 
 
 
 def rows_at(columns: Floats | Sequence[Sequence[Floats]], index: Ints) -> Floats:
-    """Write the values of rows to their places, those of a row side by side; columns may come in pieces.
+    """Write the values of rows to their indices, those of a row side by side; columns may come in pieces.
 
     >>> rows_at(np.array([[1.5, 2.5], [3.5, 4.5]]), np.array([1, 0]))
     array([[2.5, 4.5],
@@ -45,7 +45,7 @@ def rows_at(columns: Floats | Sequence[Sequence[Floats]], index: Ints) -> Floats
 
 
 class KeyNumbers:
-    """Numbers of groups by their keys, which are whole numbers. O(1) per row; half of the places are free.
+    """Numbers of groups by their keys, which are whole numbers. O(1) per row; half of the slots are free.
 
     Parameters
     ----------

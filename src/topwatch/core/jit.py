@@ -70,7 +70,7 @@ def _compile(function: F, **more: bool) -> F:
 
 
 class _Compiling(event.Listener):  # type: ignore[misc]
-    """Says once per process that kernels are being compiled: the first use takes a while, later ones do not."""
+    """Logs once per process that kernels are being compiled: the first use takes a while, later ones do not."""
 
     def __init__(self) -> None:
         self.said = False
@@ -109,13 +109,13 @@ if COMPILED:
 
     @inlined
     def move(array: np.ndarray, to: int, start: int, count: int) -> None:
-        """Move ``count`` items inside an array; the two places may overlap."""
+        """Move ``count`` items inside an array; the two ranges may overlap."""
         if count > 0:
             _memmove(array, to, start, count)
 
     @intrinsic
     def prefetch(typing: Any, array: Any, index: Any) -> Any:
-        """Ask for the memory of an array's place (counted in items) before it is needed."""
+        """Prefetch the memory at an index of an array before it is needed."""
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -130,9 +130,9 @@ if COMPILED:
 else:
 
     def prefetch(array: np.ndarray, index: int) -> None:
-        """Ask for the memory of an array's place (counted in items) before it is needed."""
+        """Prefetch the memory at an index of an array before it is needed."""
 
     def move(array: np.ndarray, to: int, start: int, count: int) -> None:
-        """Move ``count`` items inside an array; the two places may overlap."""
+        """Move ``count`` items inside an array; the two ranges may overlap."""
         if count > 0:
             array[to : to + count] = array[start : start + count].copy()

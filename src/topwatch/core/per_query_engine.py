@@ -22,7 +22,7 @@ NOTHING = Report(np.empty((0, 4), np.int64), np.empty(0))
 
 
 class Contest(Protocol):
-    """One query, served by one algorithm."""
+    """One query, answered by one algorithm."""
 
     def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
         """Begin again with these rows, oldest first; ``reported`` are the slots and scores that were last reported."""
@@ -101,7 +101,7 @@ class Contests:
         return result
 
     def resume(self, head: int, evaluated: int) -> None:
-        """Make the state again from the window; a query of which nothing was said is evaluated as a new one is."""
+        """Make the state again from the window; a query without a saved answer is evaluated as a new one is."""
         for index, contest in enumerate(self._contests):
             if contest is not None and index in self._reported:
                 contest.begin(self.window.live_slots(), self._reported.pop(index))
@@ -154,7 +154,7 @@ class Contests:
         return self._reported[index] if index in self._reported else contest.answer()
 
     def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
-        """Say what was last reported, before :meth:`resume`."""
+        """Set what was last reported, before :meth:`resume`."""
         self._reported[index] = (slots, keys)
 
     def relocate(self) -> None:

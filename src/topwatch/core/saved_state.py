@@ -20,7 +20,7 @@ MOST = 2**53  # of anything that is counted: ordinals, ticks, rows
 
 
 def refuse(path: str, expected: str, got: object) -> NoReturn:
-    """Refuse a snapshot for what stands at a place in it."""
+    """Refuse a snapshot for what it holds at a path."""
     shown = repr(got)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     raise DataError(f"snapshot: {path}: expected {expected}, got {shown}; the snapshot is damaged or forged")
@@ -33,7 +33,7 @@ class Saved:
     ----------
     arrays : mapping of str to array
         The arrays, of any type and shape.
-    place : str
+    path : str
         What they belong to, for messages.
 
     Examples
@@ -124,7 +124,7 @@ class Fields:
     ----------
     values : object
         What should be a mapping.
-    place : str
+    path : str
         What it is, for messages.
     """
 

@@ -268,9 +268,9 @@ class LatestFeed:
         return unknown, self._evaluate(_NONE, slots, np.full(slots.size, -1), evaluated, self.window.tick)
 
     def _evaluate(self, slots: Ints, old: Ints, old_row: Ints, evaluated: Evaluations, tick: int) -> Iterator[Step]:
-        waiting = self.window.pending.size
+        pending = self.window.pending.size
         expired = np.concatenate([self.window.pending, old])
-        expiries = waiting + np.searchsorted(old_row, evaluated.rows, side="left")
+        expiries = pending + np.searchsorted(old_row, evaluated.rows, side="left")
         at = self.end + evaluated.rows
         step = Step(slots, expired, at, tick + evaluated.rows, evaluated.rows, np.ones(at.size + 1, np.int64), expiries)
         yield step

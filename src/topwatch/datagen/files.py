@@ -30,8 +30,8 @@ def write(
 ) -> None:
     """Write ``rows`` rows with columns ``id`` (1, 2, 3 ...) and ``x1 .. xd``; memory does not grow with ``rows``.
 
-    The suffix of ``out`` chooses the format; an open binary file gets CSV. ``progress`` is told the rows of each batch.
-    A file appears under its name only when it is complete.
+    The suffix of ``out`` chooses the format; an open binary file gets CSV. ``progress`` gets the number
+    of rows of each batch. A file appears under its name only when it is complete.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -40,7 +40,7 @@ def answer_view(answers: Sequence[Answer], asked: Mapping[str, str], width: int,
 
 
 def _in_order(answers: Sequence[Answer], asked: Mapping[str, str]) -> list[Answer]:
-    """Sort by group and query, so that what stays on the screen stays in its place."""
+    """Sort by group and query, so that what stays on the screen does not move."""
     indices = {name: index for index, name in enumerate(asked)}
     return sorted(answers, key=lambda answer: (answer.group, indices.get(answer.query, len(indices)), answer.query))
 

@@ -79,7 +79,7 @@ def big_figures(frame: Frame, width: int) -> Table:
 
 
 def bars_of(values: Sequence[float]) -> Text:
-    """Return values as a row of bars, the newest at the right.
+    """Return values as a sparkline, the newest at the right.
 
     >>> str(bars_of([0.0, 1.0, 2.0, 4.0]))
     '▁▃▅█'

@@ -1,4 +1,4 @@
-"""The course of a run: what a view is told about it, put together."""
+"""The course of a run: what a view has received about it, put together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 HISTORY = 20  # micro-batches
 
 Reported: TypeAlias = tuple[tuple[Any, ...], str, tuple[tuple[Any, float | None], ...]]
-"""An answer as a view is told it: group, query, and ids with scores, the best first."""
+"""An answer as a view receives it: group, query, and ids with scores, the best first."""
 
 
 class Answer(NamedTuple):

@@ -32,7 +32,7 @@ def view_of(title: str, queries: Sequence[Query], alone: bool = True, console: C
     title : str
         What runs, in a line.
     queries : sequence of queries
-        What is asked, each query with its name.
+        The queries, each with its name.
     alone : bool
         Nothing else is written to the terminal, which can therefore be filled.
     console : Console, optional
@@ -40,12 +40,12 @@ def view_of(title: str, queries: Sequence[Query], alone: bool = True, console: C
     """
     console = console or Console(highlight=False)
     fits = console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
-    asked = {str(query.name): describe(query) for query in queries}
-    return RunScreen(title, asked, console) if alone and fits else RunLines(title)
+    descriptions = {str(query.name): describe(query) for query in queries}
+    return RunScreen(title, descriptions, console) if alone and fits else RunLines(title)
 
 
 class RunView:
-    """What both views are told."""
+    """What both views receive."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -182,7 +182,7 @@ def _pace(course: Course) -> list[Figure]:
     if not course.batches:
         return []
     taken = Text(f"{course.seconds[-1]:.1f} s  ", style="bold").append(bars_of(course.seconds))
-    taken.pad_right(max(0, HISTORY + 7 - len(taken)))  # so that what is beside it stays in its place
+    taken.pad_right(max(0, HISTORY + 7 - len(taken)))  # so that what is beside it does not move
     return [
         (_bold(f"{course.rate:,.0f}"), "rows/s"),
         (_bold(f"{course.mean:,.0f}"), "mean rows/s"),

@@ -1,4 +1,4 @@
-"""The roll: who is served by which engine, and in which order queries were added."""
+"""The registry: which engine serves each query, and in which order queries were added."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Assignments:
     def __init__(self) -> None:
         self.names: list[str] = []
         self.signs = np.ones(8)  # -1 for distances, whose keys are negative
-        self._numbers: dict[int, np.ndarray] = {}  # by engine: place to number
-        self._last: dict[int, int] = {}  # by engine: the last place given, or _OUT_OF_ORDER
+        self._numbers: dict[int, np.ndarray] = {}  # by engine: index to number
+        self._last: dict[int, int] = {}  # by engine: the last index given, or _OUT_OF_ORDER
 
     def add(self, assigned: Assignment) -> None:
         """Give a query the next number."""

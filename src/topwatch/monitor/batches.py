@@ -47,8 +47,8 @@ def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None
     id, time : str or None
         Names of the id and time columns. Without an id column, rows are called by their ordinals.
     words : mapping of needed column to (column of the batch, words), optional
-        Needed columns that are made from a column of words: the place of each word, -1 for a word that is not named. A
-        batch that has such a column ready made is taken at its word.
+        Needed columns that are made from a column of words: the index of each word, -1 for a word that is not named. A
+        batch that has such a column already is taken as it is.
     """
     names = _names(batch)
     coded = {column: of for column, of in (words or {}).items() if column not in names}
@@ -179,7 +179,7 @@ def _numeric(name: str, values: Any) -> np.ndarray:
 
 @_converted
 def _indices(name: str, values: Any, words: tuple[str | int, ...]) -> np.ndarray:
-    """Return the place of each value among the words: -1 where it is none of them, NaN where it is missing."""
+    """Return the index of each value among the words: -1 where it is none of them, NaN where it is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -23,7 +23,7 @@ class FirstOnly:
         self._known = np.empty(0, np.int64)  # sorted
 
     def choose(self, query: np.ndarray, op: np.ndarray, ticks: np.ndarray, head: int) -> np.ndarray:
-        """Return the places of the changes to report; rows older than ``head`` have expired after them."""
+        """Return the indices of the changes to report; rows older than ``head`` have expired after them."""
         names = (query << _BITS) | ticks
         entered = np.flatnonzero(op == _ENTER)
         _, first = np.unique(names[entered], return_index=True)

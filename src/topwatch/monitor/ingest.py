@@ -71,7 +71,7 @@ class Ingest:
         return read
 
     def released(self, batch: batches.Batch) -> batches.Batch:
-        """Note the time of rows that have waited and go on."""
+        """Record the time of rows that the reorder buffer has released."""
         if batch.rows and batch.times is not None:
             self.now = batch.times[-1].item()
         return batch

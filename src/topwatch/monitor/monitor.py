@@ -133,7 +133,7 @@ class Monitor:
         return self._take(self._feed.push(read.rows, read.columns, read.ids, read.times, self._moved))
 
     def advance(self, time: Any) -> Changes:
-        """Let event time move on without a row; rows that wait up to then go on, and none may come before it."""
+        """Advance event time without a row; buffered rows up to then go on, and none may come before it."""
         now = self._ingest.moment(time)
         self._feed.measure(self._ingest.unit())
         parts = []
@@ -310,7 +310,7 @@ class Monitor:
         self._assignments.add(self._assigned[choice.query])
 
     def _seat(self, query: Query, choice: planner.Choice, known: planner.Group | None = None) -> tuple[Engine, int]:
-        """Find or make the engine that serves a query, and give it a place there; its group may be known."""
+        """Find or make the engine that serves a query, and add the query to it; its group may be known."""
         group = known or planner.group_of(query, choice.algorithm, self._alike[query.reads])
         number = {column: index for index, column in enumerate(self._ingest.columns)}
         if group not in self._engines:
@@ -356,7 +356,7 @@ class Monitor:
         return self._join(parts)
 
     def _changes(self, result: list[tuple[Engine, Report]], at_of: np.ndarray) -> Changes:
-        """Put what the engines found in order; ``at_of`` gives each evaluation's row."""
+        """Put the reports of the engines in order; ``at_of`` gives each evaluation's row."""
         result = [(engine, part) for engine, part in result if part.key.size]
         if not result:
             return join(self._assignments.names, [])

@@ -83,10 +83,10 @@ class ReorderBuffer:
 
         ``kind`` is that of their times, and ``now`` the time of the last that has gone on.
         """
-        waiting = cls(numbers.whole("span", 1, 2**62 - 1))
-        waiting.late = numbers.whole("late")
-        waiting.latest, waiting._passed = read_time(numbers, "latest", kind), read_time(numbers, "passed", kind)
-        latest, passed = waiting.latest, waiting._passed
+        buffer = cls(numbers.whole("span", 1, 2**62 - 1))
+        buffer.late = numbers.whole("late")
+        buffer.latest, buffer._passed = read_time(numbers, "latest", kind), read_time(numbers, "passed", kind)
+        latest, passed = buffer.latest, buffer._passed
         numbers.expect((latest is None) == (passed is None), "passed", "a time where there is a latest one", passed)
         if latest is None or passed is None:
             numbers.expect(now is None, "latest", "a time where rows have gone on", None)
@@ -100,9 +100,9 @@ class ReorderBuffer:
             saved.expect(values.shape[0] <= columns, "waiting columns", f"at most {columns} columns", values.shape)
             fits = len(ids) == times.size if named and ids is not None else not named and ids is None
             saved.expect(fits, "waiting ids", f"{times.size if named else 'no'} ids")
-            waiting._held = Batch(times.size, list(values), ids, times, kind)
+            buffer._held = Batch(times.size, list(values), ids, times, kind)
         numbers.done()
-        return waiting
+        return buffer
 
 
 def read_time(fields: Fields, name: str, kind: str | None) -> float | None:

@@ -200,7 +200,7 @@ def _feed(header: Fields, saved: Saved, monitor: Monitor) -> Ints:
     ingest = monitor._ingest
     columns = saved.floats("columns", len(ingest.columns), None, nan=True)
     rows = columns.shape[1]
-    ids, waiting_ids = (_ids(saved, name, ingest) for name in ("ids", "waiting ids"))
+    ids, buffered_ids = (_ids(saved, name, ingest) for name in ("ids", "waiting ids"))
     named = ingest.id is not None and rows > 0
     saved.expect((ids is not None) == named and (ids is None or len(ids) == rows), "ids", f"ids of {rows} rows")
     monitor._feed = feed = monitor._make_feed(rows)
@@ -218,7 +218,7 @@ def _feed(header: Fields, saved: Saved, monitor: Monitor) -> Ints:
         fits = ingest.time is not None and not isinstance(monitor._window, Latest)
         header.expect(fits, "waiting", "nothing, since rows do not wait in this window", "something")
         monitor._reorder_buffer = ReorderBuffer.load(
-            buffered, saved, len(ingest.columns), ingest.id is not None, waiting_ids, ingest.time_kind, now
+            buffered, saved, len(ingest.columns), ingest.id is not None, buffered_ids, ingest.time_kind, now
         )
     return load_feed(feed, header.fields("feed"), saved, columns, ids, times)
 
@@ -284,7 +284,7 @@ def _is_derived(monitor: Monitor, assigned: Assignment) -> bool:
 
 
 def _engines(monitor: Monitor) -> list[tuple[Engine, list[int]]]:
-    """Return the engines in the order of the first query of each, with the places of its queries in their order."""
+    """Return the engines in the order of the first query of each, with the indices of its queries in their order."""
     result: dict[int, tuple[Engine, list[int]]] = {}
     for assigned in monitor._assigned.values():
         result.setdefault(id(assigned.engine), (assigned.engine, []))[1].append(assigned.index)

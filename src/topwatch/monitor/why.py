@@ -23,7 +23,7 @@ class Why:
     live : whether the row is in the window
     answer : whether it is in the answer
     score : its score, None when it has none
-    rank : its place among the rows the query ranks, None when it is not ranked, and for rows outside the answer of a
+    rank : its rank among the rows the query ranks, None when it is not ranked, and for rows outside the answer of a
         query that counts dominated rows, since that would need the scores of all
     threshold : the score that it has to reach, None when any will do
     dominators : the rows of the answer that come before it; for a query that counts dominated rows the first few rows

@@ -41,8 +41,8 @@ class IncompleteTopK(Ranking):
         Factors above 0 by which the values of sources are multiplied; 1 for those that are not named.
     bounds : (low, high), mapping of source to (low, high), or "learn", optional
         Values are normalised from these bounds to 0 and 1, and a row outside them is refused. Learnt bounds of a source
-        hold 0 and all it has said so far; when they widen, all scores are made again. Without bounds values are taken
-        as they are, and the lowest value is 0.
+        hold 0 and all its values so far; when they widen, all scores are computed again. Without bounds values are
+        taken as they are, and the lowest value is 0.
     occurrences : {"single", "sum", "max"}
         Whether a source has at most one live row of an object and refuses others, or what of several rows counts.
     most : int, optional
@@ -118,7 +118,7 @@ class IncompleteTopK(Ranking):
         return [self.bounds] * len(self.sources)
 
     def program(self) -> list[tuple[int, float]]:
-        """Return the postfix program of an ``expr``, in which sources are called by their places; else nothing."""
+        """Return the postfix program of an ``expr``, in which indices stand for sources; else nothing."""
         if not isinstance(self.combine, Score) or self.combine.expression is None:
             return []
         path = [float(self.sources.index(name)) for name in self.combine.columns]
@@ -134,10 +134,10 @@ class IncompleteTopK(Ranking):
         unknown = 1.0 if self.bounds is not None else math.inf
         low, high = [], []
         for source in self.sources:
-            said = parts.get(source, ())
-            low.append((max(said) if self.occurrences == "max" else _sum(said)) if said else 0.0)
-            more = (self.most or math.inf) - len(said) if self.occurrences == "sum" else 1.0
-            settled = bool(said) and self.occurrences == "single"
+            reported = parts.get(source, ())
+            low.append((max(reported) if self.occurrences == "max" else _sum(reported)) if reported else 0.0)
+            more = (self.most or math.inf) - len(reported) if self.occurrences == "sum" else 1.0
+            settled = bool(reported) and self.occurrences == "single"
             hope = low[-1] + max(more, 0) * unknown if self.occurrences == "sum" else unknown
             high.append(low[-1] if settled else hope)
         return self._combined(low), self._combined(high)

@@ -104,8 +104,8 @@ def chunks(
         raise DataError(f"time: column {time!r} is {df.schema[time].dataType.simpleString()}; expected timestamps")
     keys = list(dict.fromkeys([*grouped, id, source]))
     interval = sf.window(sf.col(quoted(time)), f"{microseconds} microseconds").alias("_interval")
-    said = (sf.sum if combine == "sum" else sf.max)(sf.col(quoted(value)).cast("double")).alias(value)
-    made = df.groupBy(interval, *[sf.col(quoted(key)) for key in keys]).agg(said)
+    combined = (sf.sum if combine == "sum" else sf.max)(sf.col(quoted(value)).cast("double")).alias(value)
+    made = df.groupBy(interval, *[sf.col(quoted(key)) for key in keys]).agg(combined)
     # Chunks come in the order of their times: whoever reads them has nothing to wait for.
     end = sf.col("_interval.end").alias(time, metadata={})
     return made.select(*[sf.col(quoted(key)) for key in grouped], end, *map(sf.col, map(quoted, (id, source, value))))

@@ -139,8 +139,8 @@ def _plan(path: str, rows: Any, by: Any, choice: Choice, more: tuple[str, ...], 
     if not isinstance(rows, AnalyzeArgument) or not rows.isTable:
         raise QueryError(f"{path}: rows: expected a table, as in {path}(TABLE(name), ...)")
     schema: Any = rows.dataType
-    asked = None if by is None else _value(path, "by", by)
-    groups = _listed(asked) if asked else []
+    named = None if by is None else _value(path, "by", by)
+    groups = _listed(named) if named else []
     check_schema(path, schema, choice.columns, groups, more)
     return Plan(
         schema=result(schema, more),

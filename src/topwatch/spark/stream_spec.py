@@ -81,13 +81,13 @@ class Spec:
 
     def fingerprint(self) -> str:
         """Return a few letters that differ when the state would mean something else."""
-        said = {
+        meaning = {
             "queries": [{**describe_query(query), "name": query.name} for query in self.queries],
             "window": describe_window(self.window),
             "options": dict(self.options),
             **{name: str(getattr(self, name)) for name in _MEANING},
         }
-        return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(meaning, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     @property
     def replayable(self) -> int:

@@ -90,8 +90,8 @@ def watch(
     if id is None:
         raise QueryError("id: a watched DataFrame needs id=, the name of the id column")
     # Everything that a monitor refuses is refused here, on the driver, before anything runs.
-    said = "first" if emit == "first" else "changes"
-    trial = Monitor(listed, window, every=every, algorithm=algorithm, id=id, time=time, emit=said, **options)
+    reported = "first" if emit == "first" else "changes"
+    trial = Monitor(listed, window, every=every, algorithm=algorithm, id=id, time=time, emit=reported, **options)
     restless = Dominating | FrequentSkyline | IncompleteTopK
     moving = [type(query).__name__ for query in trial.queries if isinstance(query, restless)]
     if emit == "answers" and moving:
@@ -162,9 +162,9 @@ def _check_sources(schema: StructType, query: IncompleteTopK) -> None:
     words = isinstance(query.sources[0], str)
     kinds = ("string", "varchar", "char") if words else ("byte", "short", "integer", "long")
     if named[query.source] not in kinds:
-        said = "strings" if words else "whole numbers"
+        expected = "strings" if words else "whole numbers"
         got = named[query.source]
-        raise DataError(f"source: column {query.source!r} is {got}; the query names its sources by {said}")
+        raise DataError(f"source: column {query.source!r} is {got}; the query names its sources by {expected}")
 
 
 def _stream(df: DataFrame, spec: Spec) -> DataFrame:
@@ -172,8 +172,8 @@ def _stream(df: DataFrame, spec: Spec) -> DataFrame:
     from topwatch.spark.operator.processor import Watching
 
     spark = df.sparkSession
-    # Columns are called by their places: mapInArrow does not take a name with a dot. All in one step, since Spark goes
-    # over the plan in every micro-batch.
+    # Columns are called by their indices: mapInArrow does not take a name with a dot. One select for all, since Spark
+    # goes over the plan in every micro-batch.
     named = [column.alias(str(index)) for index, column in enumerate(_carried(df, spec))]
     references = df.select(*named).mapInArrow(Bulk(spec), SCHEMA)
     if spark.conf.get(PROVIDER, "") != ROCKSDB:
@@ -196,8 +196,8 @@ def _table(df: DataFrame, spec: Spec) -> DataFrame:
     keys = [F.col(quoted(name)) for name in (*spec.by, *([spec.time] if spec.time else []), *spec.order, POSITION)]
     spread = rows.repartition(*keys[: len(spec.by)]) if spec.by else rows.coalesce(1)
     sorted_rows = spread.sortWithinPartitions(*keys)
-    by_places = sorted_rows.toDF(*map(str, range(len(rows.columns))))  # mapInArrow does not take a name with a dot
-    return by_places.mapInArrow(Sweep(spec), schema)
+    by_index = sorted_rows.toDF(*map(str, range(len(rows.columns))))  # mapInArrow does not take a name with a dot
+    return by_index.mapInArrow(Sweep(spec), schema)
 
 
 def _as_in_files(df: DataFrame) -> tuple[DataFrame, list[str]]:
@@ -218,7 +218,7 @@ def _carried(df: DataFrame, spec: Spec) -> list[Any]:
 def _result(schema: StructType, spec: Spec) -> StructType:
     from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
 
-    # Spark is told what is never null: it would look at every value of every change.
+    # The schema says what is never null: otherwise Spark would look at every value of every change.
     reported: dict[str, DataType] = {"at": LongType(), "query": StringType()}
     reported |= {"rank": LongType()} if spec.emit == "answers" else {"op": StringType()}
     reported |= {"id": schema[spec.id].dataType, "score": DoubleType()}
@@ -266,6 +266,6 @@ def _buckets(spark: SparkSession, grouped: bool) -> tuple[int, ...]:
         return (0,)
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     tried = spark.range(20 * partitions + 64).select(F.col("id").cast("int").alias("number"))
-    placed = tried.select("number", F.pmod(F.hash("number"), F.lit(partitions)).alias("partition"))
-    first = placed.groupBy("partition").agg(F.min("number").alias("number")).orderBy("partition")
+    partitioned = tried.select("number", F.pmod(F.hash("number"), F.lit(partitions)).alias("partition"))
+    first = partitioned.groupBy("partition").agg(F.min("number").alias("number")).orderBy("partition")
     return tuple(row.number for row in first.collect())

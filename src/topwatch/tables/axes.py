@@ -20,7 +20,7 @@ class Axes:
     Attributes
     ----------
     bound : array (columns, bounds)
-        Rising; places behind the last are infinite. See :func:`topwatch.tables.kernels.levels.level_of`.
+        Rising; entries behind the last are infinite. See :func:`topwatch.tables.kernels.levels.level_of`.
     bounds : array
         How many there are. A column has one level more.
     stride : array

@@ -1,8 +1,8 @@
 """A few distinct rows that many others are compared with: how many are no better than each, and which are the same.
 
-Only the values of the few matter. The places of another row's values among them make one word, so that a comparison is
+Only the values of the few matter. The ranks of another row's values among them make one word, so that a comparison is
 three operations and exact. A word has room for so many values; more rows than that make several blocks, and the words
-of each are looked up by the places among all.
+of each are looked up by the ranks among all.
 """
 
 from __future__ import annotations

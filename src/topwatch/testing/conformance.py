@@ -139,6 +139,6 @@ def _queries(entry: Algorithm, rng: np.random.Generator, stream: Rows, window: i
     if entry.family == "skyline":
         return mixtures.skylines()
     if entry.family == "incomplete":
-        asked = mixtures.incomplete(rng)
-        return [mixtures.bounded(query, rng) for query in asked] if entry.bounded else asked
+        queries = mixtures.incomplete(rng)
+        return [mixtures.bounded(query, rng) for query in queries] if entry.bounded else queries
     return mixtures.mixture(rng, stream, 6, window, shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ def exact(family: str, every_kind: bool = True) -> tuple[str, ...]:
 
 def serves(algorithm: str, query: Query, window: Window) -> bool:
     """Tell whether an algorithm can serve a query."""
-    return algorithm == "auto" or not refusal(as_query(query), as_window(window), algorithm)
+    named = replace(query, name=query.name or "unnamed")
+    return algorithm == "auto" or not refusal(as_query(named), as_window(window), algorithm)
 
 
 def servable(algorithm: str, queries: Iterable[Query], window: Window) -> list[Query]:

@@ -13,11 +13,11 @@ _last: dict[tuple[bytes, ...], np.ndarray] = {}  # of one call: queries that dif
 
 def dominated(columns: Mapping[str, np.ndarray], prefer: Sequence[tuple[str, str]]) -> np.ndarray:
     """For each row, how many others are no better in any column and worse in one."""
-    asked = tuple(part for name, way in prefer for part in (way.encode(), columns[name].tobytes()))
-    if asked not in _last:
+    key = tuple(part for name, way in prefer for part in (way.encode(), columns[name].tobytes()))
+    if key not in _last:
         _last.clear()
-        _last[asked] = _compared(columns, prefer)
-    return _last[asked]
+        _last[key] = _compared(columns, prefer)
+    return _last[key]
 
 
 def _compared(columns: Mapping[str, np.ndarray], prefer: Sequence[tuple[str, str]]) -> np.ndarray:

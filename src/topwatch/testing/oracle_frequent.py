@@ -7,7 +7,7 @@ from typing import Any
 
 
 def often(id: Any, past: Sequence[tuple[set[Any], set[Any]]]) -> float:
-    """The share of the snapshots, given the ids and the skyline of each; an id that was away starts again."""
+    """The share of the snapshots, given the ids and the skyline of each; an id that was absent starts again."""
     count = 0
     for ids, skyline in reversed(past):
         if id not in ids:

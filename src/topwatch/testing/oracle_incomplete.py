@@ -100,7 +100,7 @@ class Parts:
                 values.setdefault(part.id, [[] for _ in self.query.sources])[part.source].append(value)
                 newest[part.id] = ordinal
         self.reported = {
-            id: tuple(source for source, said in zip(self.query.sources, parts, strict=True) if said)
+            id: tuple(source for source, each in zip(self.query.sources, parts, strict=True) if each)
             for id, parts in values.items()
         }
         scored = [(newest[id], id, self._score(parts)) for id, parts in values.items()]
@@ -108,8 +108,8 @@ class Parts:
 
     def _score(self, parts: list[list[float]]) -> float:
         if self.query.formula:
-            said = dict(zip(self.query.sources, map(self._joined, parts), strict=True))
-            return float(eval(self.query.formula, {"__builtins__": {}}, said))
+            by_source = dict(zip(self.query.sources, map(self._joined, parts), strict=True))
+            return float(eval(self.query.formula, {"__builtins__": {}}, by_source))
         weights = self.query.weights or (1.0,) * len(parts)
         terms = [weight * self._joined(values) for weight, values in zip(weights, parts, strict=True)]
         if self.query.combine == "max":

@@ -5,11 +5,11 @@ Kontaki, Papadopoulos, Manolopoulos: Continuous top-k dominating queries. TKDE 2
 *Later dominators* (5.1): rows outside the answer that dominate a row and expire later are always above it. Cells count
 the arrivals before them in every column; what a row's cell has counted since the row came, less the candidates and
 answers among them, is a lower bound. The paper keeps that up by adding to the counters of all rows that a new answer
-dominates; we subtract when the row is due, which touches nothing else. Cells are told of arrivals by the √N, in one
-pass over all of them: of the latest ones a row does not know yet. After a restart the arrivals of the rows that are
-there are counted again. A row with k later dominators, candidates and answers beside its cell among them, is never
-looked at again. (The paper tells the rows beside a cell while it counts a row, at no extra cost, since its count visits
-them. Ours stops early and skips cells: for it, visiting them would cost as much as a whole count.)
+dominates; we subtract when the row is due, which touches nothing else. Arrivals are counted √N at a time,
+in one pass over all cells: the latest ones are not yet in a row's count. After a restart the arrivals of the live rows
+are counted again. A row with k later dominators, candidates and answers beside its cell among them, is never looked at
+again. (The paper updates the rows beside a cell while it counts a row, at no extra cost, since its count visits them.
+Ours stops early and skips cells: for it, visiting them would cost as much as a whole count.)
 
 *Candidates* (5.2): rows due within Δt are followed exactly, at most ``maxcand`` of them (1 % of the window). Δt starts
 at a thousandth of the window (``near``); it grows while events and counts cost more than following candidates, up to

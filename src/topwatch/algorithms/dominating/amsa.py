@@ -10,7 +10,7 @@ obsolete event.
 minscore tells how bad a cell's rows may be, not how good: some of them can be just below the answer. Ours excludes only
 those whose own bound is below three quarters of the k-th score; the others are rows of ADA.
 
-Nothing is excluded when score_1 >= 2 score_k, where it is ADA. minscore is taken from suffix counts that are made again
+Nothing is excluded when score_1 >= 2 score_k, where it is ADA. minscore is taken from suffix counts that are rebuilt
 every √N arrivals; ours: they bound scores as well.
 """
 

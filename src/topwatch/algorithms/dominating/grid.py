@@ -206,7 +206,7 @@ def level_bounds(values: Floats, most: int, best: Floats) -> Floats:
 
 
 def _indices(best: Ints, size: int, count: int) -> Ints:
-    """Return so many rising places below ``size``, half of them spread evenly and half like the places ``best``."""
+    """Return ``count`` rising indices below ``size``, half of them spread evenly and half like the indices ``best``."""
     there = np.arange(1, size + 1) / size
     among = np.interp(np.arange(size), best + np.arange(best.size) * 1e-9, (np.arange(best.size) + 0.5) / best.size)
     indices = np.searchsorted(there + among, np.arange(1, count + 1) * (there[-1] + among[-1]) / (count + 1))

@@ -38,10 +38,10 @@ class Appearances:
         add_rows(self._last, rows.id, rows.source, rows.ordinal)
 
     def table(self, head: int) -> Floats:
-        """Return Pr(a source tells of an object | the set of sources that have), for all sets as bits, and sources.
+        """Return Pr(a source reports an object | the set of sources that have), for all sets as bits, and sources.
 
         Where a set is too rare for its size to be told from the sketches' error, the mean over the sets with one source
-        less stands for it. Of objects that no source has told of nothing is known: 1.
+        less stands for it. Nothing is known of objects that no source has reported: 1.
         """
         count = len(self.sketches)
         sizes = unions(self._last, head)

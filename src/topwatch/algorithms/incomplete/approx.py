@@ -1,7 +1,7 @@
 """The approximate algorithm: EAA with best scores that are likely instead of possible. Not exact.
 
 Haghani, Michel, Aberer: Evaluating top-k queries over incomplete data streams. CIKM 2009, section 4. A source that has
-not told of an object counts in the best score with the probability that it will, given all sources that have. Sliding
+not reported an object counts in the best score with the probability that it will, given all sources that have. Sliding
 FM sketches, one for each source, estimate that. Best scores are lower, so that far more instances are dominated;
 one that is given up is forgotten, also where its object turns out better than was likely.
 

@@ -2,7 +2,7 @@
 
 Haghani, Michel, Aberer: Evaluating top-k queries over incomplete data streams. CIKM 2009, section 3.2. An instance of
 an object is what is left of it once the rows before one of its rows have gone: its current score counts the sources
-that have a row from then on, its best score gives those that have not told of it the largest value. An instance
+that have a row from then on, its best score gives those that have not reported it the largest value. An instance
 dominates an older one when its current score is above the other's best score, and that stays so. An instance that k
 distinct other objects dominate is given up.
 

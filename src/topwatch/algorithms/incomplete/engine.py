@@ -29,7 +29,7 @@ from topwatch.query.queries import Query
 class Gathering(Protocol):
     """One query, served by one algorithm. Rows are called by their ordinals."""
 
-    duplicates: int  # rows refused because their source has told of the object already
+    duplicates: int  # rows refused because their source has reported the object already
 
     def begin(self, head: int, rows: Arrivals, reported: Reported) -> None:
         """Begin again with these rows, the first of which is ``head``; ``reported`` is what was last reported."""

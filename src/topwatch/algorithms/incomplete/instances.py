@@ -44,7 +44,7 @@ class Aggregation:
     Parameters
     ----------
     query : IncompleteTopK
-        What is asked.
+        The query.
     apart : int, optional
         Rows between two walks that give up dominated instances; 1/64 of the window if left out.
     bitmaps : int, optional
@@ -102,7 +102,7 @@ class Aggregation:
         return log
 
     def _looks(self, rows: Arrivals) -> Ints:
-        """Return the places of the rows before which the statistics are due."""
+        """Return the indices of the rows before which the statistics are due."""
         indices = []
         while rows.ordinal.size and self._due <= rows.ordinal[-1]:
             index = self._due - int(rows.ordinal[0])
@@ -130,7 +130,7 @@ class Aggregation:
     def _audit(self, ledger: Ledger) -> None:
         objects, bests = ledger.objects, ledger.bests
         if bests.now[SIZE] < bests.now[K] and bests.threshold[0] != -np.inf:
-            return  # entries are made again at the next evaluation
+            return  # entries are rebuilt at the next evaluation
         scores = np.empty(objects.rows.size)
         scores = scores[: exact_scores(objects, scores)]
         ranked = np.flatnonzero(~np.isnan(scores))

@@ -190,7 +190,7 @@ class Ledger:
     feed : FifoFeed
         Owns the rows.
     query : IncompleteTopK
-        What is asked.
+        The query.
     sizes : Sizes
         How many of the best are kept.
     loop : Loop
@@ -212,7 +212,7 @@ class Ledger:
 
     @property
     def duplicates(self) -> int:
-        """Rows refused because their source has told of the object already."""
+        """Rows refused because their source has reported the object already."""
         return int(self.objects.now[DUPLICATES])
 
     @duplicates.setter

@@ -118,7 +118,7 @@ class Reading:
         return usable
 
     def widenings(self, slots: Ints) -> Ints:
-        """Return the places of rows whose values lie outside what has been learnt by then."""
+        """Return the indices of rows whose values lie outside the bounds learnt by then."""
         if not self.learns or slots.size == 0:
             return _NONE
         assert self.bounds is not None
@@ -127,9 +127,9 @@ class Reading:
         result = []
         for s, (low, high) in enumerate(self.bounds.T):
             indices = np.flatnonzero(source == s)
-            said = value[indices]
-            lows = np.minimum.accumulate(np.concatenate([[low], said]))
-            highs = np.maximum.accumulate(np.concatenate([[high], said]))
+            reported = value[indices]
+            lows = np.minimum.accumulate(np.concatenate([[low], reported]))
+            highs = np.maximum.accumulate(np.concatenate([[high], reported]))
             result.append(indices[(lows[1:] < lows[:-1]) | (highs[1:] > highs[:-1])])
         return np.sort(np.concatenate(result))
 

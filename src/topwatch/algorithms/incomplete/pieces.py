@@ -13,7 +13,7 @@ from topwatch.core.kernels.scoring import Ints
 
 
 class Piece(NamedTuple):
-    """Some rows of a step, the evaluations that follow them, and whether it begins at one of the places of the cuts."""
+    """Some rows of a step, the evaluations that follow them, and whether it begins at one of the cuts."""
 
     start: int
     stop: int
@@ -22,7 +22,7 @@ class Piece(NamedTuple):
 
 
 def cut_step(step: Step, rows: int, indices: Ints) -> Iterator[Piece]:
-    """Yield the pieces of a step of so many rows that begin at the start and at each of some places, in order.
+    """Yield the pieces of a step of so many rows that begin at the start and at each of some indices, in order.
 
     An evaluation goes with the row that it follows; one before all rows with the first piece, which has no rows where
     the first cut is before them.

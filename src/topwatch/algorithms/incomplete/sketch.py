@@ -1,4 +1,4 @@
-"""Sliding FM sketches: how many distinct ids a source has told of in a window, and how many of them two sources share.
+"""Sliding FM sketches: how many distinct ids a source has reported in a window, and how many of them two sources share.
 
 Flajolet, Martin: Probabilistic counting algorithms for data base applications. JCSS 1985, with stochastic averaging
 over several bitmaps; the form for windows is that of Haghani, Michel, Aberer, CIKM 2009, section 4: each bit carries

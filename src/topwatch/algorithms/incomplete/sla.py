@@ -43,14 +43,14 @@ def design(kmax: int | None = None, view: bool = True) -> Design:
 
 
 class _Searching:
-    """The lists of one query, made again when they are crowded or the objects have moved."""
+    """The lists of one query, rebuilt when they are crowded or the objects have moved."""
 
     def __init__(self, view: bool) -> None:
         self._counters = np.array([0, int(not view)])
         self._lists: Lists
 
     def follow(self, objects: Objects, moved_from: Objects | None) -> None:
-        """Make the lists again."""
+        """Rebuild the lists."""
         slots, sources = objects.part.shape
         ordered = new_ordered(sources, 4 * (slots // BUCKET) + 16, slots)
         self._lists = Lists(ordered, np.zeros((slots, sources)), np.zeros((slots, sources), np.int64), self._counters)
@@ -58,7 +58,7 @@ class _Searching:
 
     def drive(self, ledger: Ledger, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
         """Take a step of the window."""
-        # An expiry moves the entry of an object of which the source has told more: it may take a bucket as a row does.
+        # An expiry moves the entry of an object that has more rows of the source: it may take a bucket as a row does.
         expiring = int(max(step.heads[-1], rows.head[-1] if rows.head.size else 0) - ledger.objects.now[HEAD])
         if self._crowded(rows.ordinal.size + max(0, expiring)):
             self.follow(ledger.objects, None)

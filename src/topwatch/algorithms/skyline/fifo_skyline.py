@@ -31,7 +31,7 @@ from topwatch.core.preferred_columns import Preferred
 from topwatch.core.ring_window import RingWindow
 from topwatch.query.queries import Skyline
 
-LEAST = 1024  # places to begin with
+LEAST = 1024  # rows of capacity to begin with
 
 
 class UnbeatenRows:

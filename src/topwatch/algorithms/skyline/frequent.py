@@ -29,7 +29,7 @@ class Snapshots(Protocol):
     def members(self, number: int, evaluation: int, live: Ints) -> Ints | None:
         """Return the entities in the skyline at an evaluation of the step, or None when that snapshot is not sampled.
 
-        It is asked at every evaluation. ``number`` counts all snapshots; ``live`` are the slots of the ranked rows.
+        It is called at every evaluation. ``number`` counts all snapshots; ``live`` are the slots of the ranked rows.
         """
 
     def relocate(self) -> None:
@@ -132,7 +132,7 @@ class Frequent:
         self._source.relocate()
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return the counts, ids by the place of their rows in the window."""
+        """Return the counts, each id as the index of its row among the live ones."""
         held = self._window.live_slots()
         row_of = np.full(self._slot_of.size, -1)
         row_of[self._window.entity[held]] = np.arange(held.size)

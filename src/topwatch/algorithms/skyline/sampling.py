@@ -1,7 +1,7 @@
 """Sampling: the skyline of some snapshots only, and shares of those (SIGMOD 2009, section 5, Algorithm 6).
 
-Each snapshot is sampled with the same probability R; what is in the skyline of at least the asked share of the sampled
-ones is the answer. With R of Theorem 5.1 a row that is reported was in the skyline of more than (share - epsilon) of
+Each snapshot is sampled with the same probability R; what is in the skyline of at least the query's share of the
+samples is the answer. With R of Theorem 5.1 a row that is reported was in the skyline of more than (share - epsilon) of
 the window's snapshots with probability 1 - 2 delta.
 
 In one process no message is saved, but work: between two samples rows are only taken note of, and at a sample the

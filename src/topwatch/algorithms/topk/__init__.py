@@ -48,7 +48,7 @@ def _thresholds(name: str, request: Request) -> Engine:
 
 
 def _why_reserve(query: Query, window: Window, options: Mapping[str, Any]) -> str:
-    """Say why ``reserve`` serves a query when nobody has asked for it.
+    """Return why ``reserve`` is chosen for a query that names no algorithm.
 
     Where a user allows errors, PA would be a choice too. It is not taken: at the defaults of TODS'15 ``reserve``, which
     is exact, was 2.7 times as fast with k = 9 and 1.7 times with k = 81.
@@ -99,5 +99,5 @@ ALGORITHMS = (
     _entry("snn", options=_GRID, latest=False, **_DIRECTED),
 )
 
-# Serves the thresholds of all algorithms that do not serve them themselves.
+# Answers the threshold queries of all algorithms that do not answer them themselves.
 THRESHOLDS = _entry("thresholds", _thresholds, _GRID)

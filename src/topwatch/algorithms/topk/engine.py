@@ -99,9 +99,9 @@ class Standing:
         self._levelled = 0  # live rows when the lists were last made again
         self._checked = 0  # tick when the bounds were last checked
         self._head = 0  # rows before it have expired
-        self._scan_until = 0  # tick until which there are no lists since they were dear
+        self._scan_until = 0  # tick until which there are no lists since they were expensive
         self._patience = PATIENCE  # windows that this lasts the next time
-        self._reported = np.zeros(2, np.int64)  # rows that lists were asked for, and what that cost in scores
+        self._reported = np.zeros(2, np.int64)  # rows that were looked up in lists, and what that cost in scores
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Write a query into the tables; :meth:`start` gives it its first answer."""
@@ -237,7 +237,7 @@ class Standing:
             self.grid.relink(self.window.rows(), self.window.live_slots())
 
     def indexed(self) -> bool:
-        """Say whether rows find their queries by a grid, or are compared with all: once the window is full."""
+        """Return whether rows find their queries by a grid, or are compared with all: once the window is full."""
         rows = max(self._expected, self.window.capacity - self.window.free())
         lists = bool(self._axes) and self._design.lists(len(self.table), rows, self.pool.largest)
         return lists and self.window.tick >= self._scan_until

@@ -48,7 +48,7 @@ class Grid:
     Parameters
     ----------
     columns : list of int
-        The axes: places of columns in the window, in the order of the queries' terms.
+        The axes: indices of columns in the window, in the order of the queries' terms.
     per_axis : int
         Cells along each axis.
     walked : bool
@@ -342,7 +342,7 @@ def _influence(queries: int, cells: int) -> Influence:
 
 
 def _indices(points: Points) -> Ints:
-    """Return the places of all rows, cell by cell."""
+    """Return the indices of all rows in the pool, cell by cell."""
     indices: list[int] = []
     for first, at, last, behind in points.ends.tolist():
         chunk = first

@@ -3,8 +3,9 @@
 Every group has its own window, runs and answers, in pools that all groups share. Runs are those of ``reserve`` with
 little slack, since a window of some hundred rows is scanned in no time. Memory: O(rows + groups * queries * k).
 
-A window that is not full has no use for its rows: none expires, so that runs only grow. Where whoever pushes can give
-rows again, those of such windows are *away*, counted and not kept (:mod:`topwatch.algorithms.topk.unmaterialised`).
+A window that is not full has no use for its rows: none expires, so that runs only grow. Where the caller can supply
+rows again, those of such windows are *unmaterialised*: counted and not kept
+(:mod:`topwatch.algorithms.topk.unmaterialised`).
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class GroupedEngine:
         if not rows:
             self._pools["time"] = Growing((PAGE,), np.int64)
         self.runs, self.answers = self._new_runs(0)
-        # Rows are known by their ticks: a place in an imagined window that has one for each.
+        # Rows are identified by their ticks: slots of an imaginary window that has one for each.
         self._rows = Rows(np.empty((0, 0)), _NONE, _NONE, _NONE, True, -1)
         self._log = Log(np.empty((1024, 4), np.int64), np.empty(1024), np.zeros(1, np.int64))
 
@@ -121,7 +122,7 @@ class GroupedEngine:
             For rows of a single group: after which of them the group is evaluated, and what the evaluations are called;
             -1: not after this one.
         past : function
-            Returns what was pushed before, for rows that are away.
+            Returns what was pushed before, for unmaterialised rows.
         """
         self._settle()
         self._admit(int(group.max()) + 1 if group.size else 0)
@@ -158,7 +159,7 @@ class GroupedEngine:
             self._thread = None
 
     def _settle(self) -> None:
-        """Have all rows in the windows."""
+        """Write all rows to the windows."""
         self._wait()
         self._write()
 
@@ -168,7 +169,7 @@ class GroupedEngine:
             self._unwritten = None
 
     def recall(self, groups: Ints, past: Past) -> None:
-        """Have the rows of some groups that are away, from all pushes since the grouped engine was new or loaded."""
+        """Materialise the rows of some groups, from all pushes since the grouped engine was new or loaded."""
         self._settle()
         for result, start, rows, ticks in self._recalling.rows(
             self.pages.unmaterialised, self.pages.held, groups, past
@@ -177,11 +178,11 @@ class GroupedEngine:
             append_all(self.pages, Arrivals(result, start, rows, 0, _NONE, _NONE, False), ticks)
 
     def recall_all(self, past: Past) -> None:
-        """Have the rows of all groups."""
+        """Materialise the rows of all groups."""
         self.recall(np.flatnonzero(self.pages.unmaterialised[: self.groups]), past)
 
     def live(self) -> int:
-        """How many rows the windows hold, here or elsewhere."""
+        """How many rows the windows hold, materialised or not."""
         self._wait()
         return int(self.pages.held[: self.groups].sum())
 
@@ -190,7 +191,7 @@ class GroupedEngine:
         return np.sort(self.gathered()[1])
 
     def lines(self) -> Iterator[tuple[int, int, Ints, Floats]]:
-        """Yield each group's answer to each query: group, place of the query, ticks and scores, best first."""
+        """Yield each group's answer to each query: group, index of the query, ticks and scores, best first."""
         for group in range(self.groups):
             for index in range(self._signs.size):
                 yield group, index, *self.answer(group, index)
@@ -215,9 +216,10 @@ class GroupedEngine:
         return int(sum(array.nbytes for array in arrays))
 
     def gathered(self) -> tuple[Floats, Ints, Ints]:
-        """Return all rows held, group by group: columns, ticks, times. None may be away."""
+        """Return all rows held, group by group: columns, ticks, times. None may be unmaterialised."""
         self._settle()
-        assert not np.any(self.pages.held[: self.groups] * self.pages.unmaterialised[: self.groups]), "rows are away"
+        unmaterialised = self.pages.held[: self.groups] * self.pages.unmaterialised[: self.groups]
+        assert not np.any(unmaterialised), "rows are unmaterialised"
         n = self.live()
         columns, ticks = np.empty((self._columns, n)), np.empty(n, np.int64)
         times = np.empty(0 if self._span.rows else n, np.int64)
@@ -280,7 +282,7 @@ class GroupedEngine:
         self._have(pages)
 
     def _have(self, pages: int) -> None:
-        """Let there be so many pages."""
+        """Grow the pools to at least so many pages."""
         has = self.pages.after.size
         if pages > has:
             few = self.pages[:7], self.pages.free
@@ -290,7 +292,7 @@ class GroupedEngine:
             self.pages = Pages(*few[0], **{"time": _NO_TIMES, **grown}, free=few[1])
 
     def prepare(self, others: Callable[[], None] = lambda: None) -> None:
-        """Do what the next push needs while nobody waits: write rows that were only counted, and ask for memory.
+        """Prepare the next push in the background: write rows that were only counted, and prefetch memory.
 
         ``others`` is called then: what they need is not touched before the next push either.
         """
@@ -323,14 +325,14 @@ class GroupedEngine:
         def each(values: Ints) -> Ints:
             return np.tile(values, groups)
 
-        def firsts(sizes: Ints) -> Ints:
+        def first_indices(sizes: Ints) -> Ints:
             inside = np.cumsum(sizes) - sizes
             first: Ints = (np.arange(groups)[:, None] * sizes.sum() + inside).ravel()
             return first
 
         pool, kept = groups * int(indices.sum()), groups * int(k.sum())
         runs = Runs(
-            first=firsts(indices),
+            first=first_indices(indices),
             room=each(self._room),
             limit=each(self._limit),
             target=each(self._target),
@@ -351,7 +353,7 @@ class GroupedEngine:
         stale = active.astype(np.int64)
         sizes = np.zeros(active.size, np.int64)
         return runs, Answers(
-            firsts(k), sizes, np.zeros(kept), np.zeros(kept, np.int64), _NONE, stale, np.zeros_like(stale)
+            first_indices(k), sizes, np.zeros(kept), np.zeros(kept, np.int64), _NONE, stale, np.zeros_like(stale)
         )
 
     # ---- saved

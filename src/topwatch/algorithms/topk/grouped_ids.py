@@ -1,6 +1,6 @@
 """Ids of the rows that a grouped engine holds, found by tick.
 
-Whole numbers of the rows that came last lie one behind the other, so that a tick is a place. Everything else, and what
+Integer ids of the rows that came last lie one behind the other, so that a tick is an index. Everything else, and what
 is left of older rows, is kept as Arrow has it (:class:`topwatch.core.ids.ArrowIds`).
 """
 
@@ -49,10 +49,10 @@ class GroupedIds:
         scattered([chunk.to_numpy() for chunk in ids.chunks], index, self._recent.grow(self._count)[have:])
 
     def prepare(self) -> None:
-        """Let there be memory for as many rows as came last."""
+        """Prefetch memory for as many rows as came last."""
         if self._last:
-            ahead = self._recent.grow(self._count + self._last)[self._count :]
-            prefetch_pages([piece_of(ahead)])
+            upcoming = self._recent.grow(self._count + self._last)[self._count :]
+            prefetch_pages([piece_of(upcoming)])
 
     def read(self, ticks: Ints) -> Any:
         """Return the ids of rows."""

@@ -1,11 +1,11 @@
 """An array that grows along its first axis without being copied or cleared.
 
 NumPy's own ``resize`` writes zeros behind the old end. Here memory comes from the system, page by page when it is first
-written to, and is mapped to a larger place when it grows. Where the system cannot do that, it is copied.
+written to, and is mapped to a larger region when it grows. Where the system cannot do that, it is copied.
 
-A page that is written to for the first time costs as much as tens of rows that are pushed. Who knows how many will be
-needed next can ask for them ahead, while nothing else is to be done. And what an array that is gone has left is kept
-for the next one.
+A page that is written to for the first time costs as much as tens of rows that are pushed. A caller that knows how
+many it needs next can prefetch them while the process is idle. The memory of an array that is gone is kept for the
+next one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Growing:
 
     Parameters
     ----------
-    rest : tuple of int
+    overflow : tuple of int
         Shape of a row.
     dtype : dtype
         What it holds.
@@ -88,14 +88,14 @@ def piece_of(rows: np.ndarray) -> Piece:
 
 
 def stand_back() -> None:
-    """Let all other threads go before this one, where the system can be told."""
+    """Give this thread the lowest priority, where the system allows it."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _IDLE)
 
 
 def prefetch_pages(pieces: Sequence[Piece]) -> None:
-    """Let the system find memory for pages, which takes long. What they hold is not changed."""
+    """Have the system allocate memory for pages, which takes long. Their contents do not change."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             advise = ctypes.CDLL(None).madvise  # unlike mmap's own it lets other threads go on
@@ -113,9 +113,9 @@ def _left(size: int) -> mmap.mmap | None:
 
 
 def _leave(memory: mmap.mmap) -> None:
-    """Keep memory that nobody looks at any more for another array, unless there is enough of it."""
+    """Keep memory that nothing refers to any more for another array, unless there is enough of it."""
     try:
-        memory.resize(len(memory))  # an error where somebody does
+        memory.resize(len(memory))  # raises an error where something does
     except (BufferError, OSError, SystemError, ValueError):
         return
     with _turn:

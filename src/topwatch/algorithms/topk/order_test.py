@@ -26,9 +26,9 @@ SAMPLE = 256
 QUERIES = 4
 BLOCKS = 16  # to a window
 CALM = 64  # blocks in a row without an order after which a stream is taken to be in random order
-FEWEST = 32  # scores without which nothing is said
+FEWEST = 32  # scores that a comparison needs at least
 
-Keys = Callable[[int, Ints], Floats]  # of a query's place and ordinals
+Keys = Callable[[int, Ints], Floats]  # of a query's index and ordinals
 
 
 class OrderTest:

@@ -1,4 +1,4 @@
-"""The query table: standing queries as arrays that kernels read, in places that are reused when queries go."""
+"""The query table: standing queries as arrays that kernels read, at indices that removed queries leave to new ones."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _KINDS = {
 
 
 class QueryTable:
-    """Queries by place; ``queries[place]`` is None where a place is free.
+    """Queries by index; ``queries[index]`` is None where an index is free.
 
-    Adding is O(1) but for the growth of the arrays by doubling; the program of an expression that was removed is left
-    behind until the table is built again.
+    Adding is O(1) but for the growth of the arrays by doubling; the program of an expression that was removed stays
+    until the table is built again.
     """
 
     def __init__(self) -> None:
@@ -38,15 +38,15 @@ class QueryTable:
 
     @property
     def indices(self) -> int:
-        """How many places there are, used or free."""
+        """How many indices there are, used or free."""
         return int(self.arrays.kind.size)
 
     def active(self) -> list[int]:
-        """Return the places in use."""
+        """Return the indices in use."""
         return [index for index, query in enumerate(self.queries) if query is not None]
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
-        """Write a query into a free place and return it."""
+        """Write a query at a free index and return the index."""
         assert isinstance(query, Scored), "a query that ranks rows by a score"
         if self._free:
             index = self._free.pop()
@@ -60,7 +60,7 @@ class QueryTable:
         return index
 
     def remove(self, index: int) -> None:
-        """Free a place."""
+        """Free an index."""
         self.queries[index] = None
         self._free.append(index)
         for array in (self.arrays.kind, self.arrays.terms, self.arrays.k, self.arrays.ranges):

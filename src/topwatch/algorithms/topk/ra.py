@@ -1,6 +1,6 @@
-"""RA, the relaxed candidate pruning algorithm: let beaten rows be for a while.
+"""RA, the relaxed candidate pruning algorithm: keep beaten rows for a while.
 
-Like ``sa``, but nothing is counted: an arrival is put at its place, and when the candidates have grown by a share γ
+Like ``sa``, but nothing is counted: an arrival is inserted by rank, and when the candidates have grown by a share γ
 (``relax``, 0.2) since last time, one pass from the best row down drops those that k newer ones beat.
 
 Pripužić, Podnar Žarko, Aberer: Time- and space-efficient sliding window top-k query processing. TODS 40(1), 2015,

@@ -6,7 +6,7 @@ the answer is only appended, and an expiry matters only in the answer: then the 
 When that has none left, one vectorised scan of the window sets a new threshold; when it has grown by half, it is cut
 and the threshold raised. Influence lists say which queries an arrival may concern; rows are not kept by cell at all, so
 that the grid costs nothing per row. Where rows and queries crowd in the same cells lists are long, and where thresholds
-move all the time lists move too: then all queries are asked in one loop.
+move all the time lists move too: then all queries are scored in one loop.
 
 How much slack: on a stream without drift the number of rows above a fixed threshold wanders around k + s with a
 standard deviation of at most √(2 (k + s)) (the rows themselves, and the rank at which the threshold was set, are both

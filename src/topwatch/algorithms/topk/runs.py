@@ -15,7 +15,7 @@ from topwatch.core.kernels.scoring import Ints
 
 
 class RunPool:
-    """The runs and answers of a group of queries, by place in its query table.
+    """The runs and answers of a group of queries, by index in its query table.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class RunPool:
         a.stale[index], a.since[index] = 1, 0
 
     def remove(self, index: int) -> None:
-        """Close a query's run; its places are given back when the pool next grows."""
+        """Close a query's run; its memory is released when the pool next grows."""
         r, a = self.runs, self.answers
         r.size[index] = r.top[index] = r.room[index] = r.target[index] = a.size[index] = a.stale[index] = 0
         r.threshold[index], r.whole[index], r.oldest[index] = np.inf, 1, FAR
@@ -65,7 +65,7 @@ class RunPool:
         return slots, a.key[part].copy(), a.seq[part].copy()
 
     def set_answer(self, index: int, slots: Ints, keys: np.ndarray, seq: Ints) -> None:
-        """Say what was last reported."""
+        """Set what was last reported."""
         a = self.answers
         part = slice(a.first[index], a.first[index] + len(slots))
         a.key[part], a.seq[part] = keys, seq

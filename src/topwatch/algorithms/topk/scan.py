@@ -1,7 +1,7 @@
 """Scan: score every arrival against every query in one fused, vectorised loop.
 
 The honest baseline: no grid and no lists, but exact skybands as in SMA, and computations from scratch by an equally
-vectorised scan of the window. Since that is dear, the skyband's threshold is set not at the k-th row but, as in
+vectorised scan of the window. Since that is expensive, the skyband's threshold is set not at the k-th row but, as in
 ``reserve``, as far below it as makes a second scan unlikely. With few queries it is hard to beat.
 
 Cost per arrival: Q d multiplications, about four of them per cycle of the processor. Memory: O(N d + Q k).

@@ -34,8 +34,8 @@ from topwatch.core.saved_state import Saved
 from topwatch.query.queries import Query
 
 BUFFER = 2000  # rows: the paper's default
-MANY_QUERIES = 2000  # a guess: with 400, PA was faster when all were asked in one vectorised loop
-CELLS_PER_REGION = 8  # of the grid, for the region of a query: fewer list too many queries, more are dear to move
+MANY_QUERIES = 2000  # a guess: with 400, PA was faster when all were scored in one vectorised loop
+CELLS_PER_REGION = 8  # of the grid, for the region of a query: fewer list too many queries, more are expensive to move
 
 Indexing = Literal["auto", "grid", "none"]
 
@@ -51,7 +51,7 @@ class Scheme:
     filter : Skyband or None
         What filters the rows of the buffer.
     buffer : int or None
-        How many rows the buffer holds; 2000 where not said, and never more than half of the window.
+        How many rows the buffer holds; 2000 by default, and never more than half of the window.
     index : {"auto", "grid", "none"}
         Whether a grid says which queries a row concerns (section 6.1). Without a filter, an exact skyband lets every
         row in, and there is nothing to index.
@@ -102,7 +102,7 @@ class Gliding:
         self._order = OrderTest()
         self._switches = 0
         self._main, self._filters = self._pools()
-        self._reported: set[int] = set()  # places whose answers :meth:`set_answer` has said, until :meth:`resume`
+        self._reported: set[int] = set()  # queries that :meth:`set_answer` has set, until :meth:`resume`
         self._rows = expected or self._rough()  # what sizes go by
         # Rows that are there already do not go through the buffer: they are read when a query is added.
         self._buffer = np.array([window.end + 1, self._buffer_size()], np.int64)
@@ -337,7 +337,7 @@ class Gliding:
         return slots, keys
 
     def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
-        """Say what was last reported, before :meth:`resume`."""
+        """Set what was last reported, before :meth:`resume`."""
         self._reported.add(index)
         self._main.pool.set_answer(index, slots, keys, self.window.seq[slots])
 
@@ -346,7 +346,7 @@ class Gliding:
         self._recall()
 
     def indexed(self) -> bool:
-        """Say whether rows find their queries by a grid, or are compared with all: once there are some."""
+        """Return whether rows find their queries by a grid, or are compared with all: once there are some."""
         return bool(self._axes) and (len(self.table) >= MANY_QUERIES or self._scheme.index == "grid")
 
     def stats(self) -> dict[str, int]:
@@ -381,7 +381,7 @@ class Gliding:
                 assert not seq.size or seq.min() >= self._buffer[0], "a filter keeps a row that has left the buffer"
         if self.grid is not None:
             rows, live = self.window.rows(), self.window.live_slots()
-            level = self.grid.index.influence.level  # a query that listens to more is asked apart
+            level = self.grid.index.influence.level  # a query that listens to more is scored apart
             self.grid._check(rows, live, self.table.arrays, np.fmax(level, self._listen()[: level.size]))
 
 

@@ -23,7 +23,7 @@ from topwatch.core.saved_state import Saved
 
 
 class Sizes(NamedTuple):
-    """For one query: the least with which rows are refused, the size at which something is due, places at first."""
+    """For one query: the least with which rows are refused, the size at which something is due, the initial room."""
 
     target: int
     limit: int
@@ -31,7 +31,7 @@ class Sizes(NamedTuple):
 
 
 class Skyband(Protocol):
-    """What one kind of skyband says of itself."""
+    """The properties of one kind of skyband."""
 
     @property
     def kind(self) -> int:
@@ -95,7 +95,7 @@ def expected_size(k: int, n: int) -> int:
 
 
 class SkybandPool:
-    """The skybands of a group of queries, by place in its query table; where they are filters, of the buffer's rows.
+    """The skybands of a group of queries, by index in its query table; where they are filters, of the buffer's rows.
 
     Parameters
     ----------

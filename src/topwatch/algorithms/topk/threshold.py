@@ -164,7 +164,7 @@ class Thresholds:
             self._waiting = held[held.size - self._waiting.size :]
 
     def indexed(self) -> bool:
-        """Say whether rows find their queries by a grid, or are compared with all."""
+        """Return whether rows find their queries by a grid, or are compared with all."""
         return self._listed
 
     def stats(self) -> dict[str, int]:

@@ -119,7 +119,7 @@ class TSL:
         return self._standing.answer(index, live)
 
     def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
-        """Say what was last reported, after a restore."""
+        """Set what was last reported, after a restore."""
         self._standing.set_answer(index, slots, keys)
 
     def relocate(self) -> None:

@@ -1,8 +1,8 @@
 """Rows of windows that are not full yet, which lie elsewhere until they are needed.
 
 As long as no row of a group expires, what its runs hold is all that counts. To keep its rows would take fresh memory
-for every one of them; whoever has pushed them has them anyway, in files. When a window is about to be full, all earlier
-pushes are gone through once, and the rows of that group are taken, and of all others whose window is half full. So the
+for every one of them; the caller that pushed them has them anyway, in files. When a window is about to be full, all
+earlier pushes are read again once, for the rows of that group and of all others whose window is half full. So the
 pushes are read again each time their number has doubled, where groups grow at all rates. Where groups come and go, so
 that they would be read more often, all rows are kept from then on.
 """
@@ -26,7 +26,7 @@ _NONE = np.empty(0, np.int64)
 
 
 def no_past() -> Iterator[Push]:
-    """Return the past of who has none."""
+    """Return an empty past: there are no earlier pushes."""
     return iter(())
 
 
@@ -37,8 +37,8 @@ class Recalling:
     ----------
     rows : int
         Of a window.
-    away : bool
-        Whether rows of new groups are away at first.
+    unmaterialised : bool
+        Whether rows of new groups are unmaterialised at first.
     """
 
     def __init__(self, rows: int, unmaterialised: bool) -> None:
@@ -48,7 +48,7 @@ class Recalling:
         self._again = 0  # rows that were read again
 
     def due(self, pages: Pages, group: Ints, count: Ints, tick: int) -> Ints:
-        """Return the groups whose rows are away and have to be here before so many more of some groups come."""
+        """Return the groups whose rows have to be materialised before so many more of some groups come."""
         if not self.unmaterialised:
             return _NONE
         some: Ints = group[(pages.unmaterialised[group] == 1) & (pages.held[group] + count > self._rows)]
@@ -65,9 +65,9 @@ class Recalling:
     def rows(
         self, unmaterialised: Ints, held: Ints, groups: Ints, past: Past
     ) -> Iterator[tuple[Ints, Ints, Floats, Ints]]:
-        """Yield the rows of some groups that are away, push by push: groups, where each begins, values, ticks.
+        """Yield the unmaterialised rows of some groups, push by push: groups, where each begins, values, ticks.
 
-        ``unmaterialised`` and ``held`` are those of the pages. The groups count as being here from then on.
+        ``unmaterialised`` and ``held`` are those of the pages. The groups count as materialised from then on.
         """
         chosen = np.zeros(unmaterialised.size, np.bool_)
         chosen[groups] = unmaterialised[groups] == 1

@@ -14,7 +14,7 @@ NEVER = 2**62
 
 
 class Entities(NamedTuple):
-    """Open addressing with linear probing; ``entity`` is FREE where a place is empty."""
+    """Open addressing with linear probing; ``entity`` is FREE where a slot is empty."""
 
     id: Ints
     entity: Ints

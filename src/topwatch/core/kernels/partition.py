@@ -42,21 +42,21 @@ def indices_of(number: np.ndarray, buckets: int) -> tuple[Ints, Ints]:
 
 @kernel
 def scatter(values: np.ndarray, index: Ints, first: int, out: np.ndarray) -> None:
-    """Write values from row ``first`` on to their places."""
+    """Write values from row ``first`` on to their indices."""
     for i in range(ZERO, len(values)):
         out[index[first + i]] = values[i]
 
 
 @kernel
 def pick(values: Ints, index: Ints, out: Ints) -> None:
-    """Write the values that lie at some places."""
+    """Write the values at some indices."""
     for i in range(ZERO, len(index)):
         out[i] = values[index[i]]
 
 
 @kernel
 def scatter_rows(a: Floats, b: Floats, c: Floats, d: Floats, index: Ints, first: int, out: Floats, column: int) -> None:
-    """Write up to four values of rows, from row ``first`` on, side by side to their places: one line of memory each."""
+    """Write up to four values of rows, from row ``first`` on, side by side to their indices: a cache line each."""
     some = out.shape[1] - column
     for i in range(ZERO, len(a)):
         to = index[first + i]

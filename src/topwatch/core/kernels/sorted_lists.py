@@ -28,7 +28,7 @@ class Ordered(NamedTuple):
     slot: Ints
     seen: Ints  # by slot: the last search that met the row
     search: Ints  # one number
-    left: Ints  # per column, (bucket, place): cursors of a search
+    left: Ints  # per column, (bucket, index): cursors of a search
     right: Ints
     low: Floats  # per column: what the search has not met yet lies in [low, high]
     high: Floats
@@ -41,7 +41,7 @@ def _after(value: float, tick: int, other: float, other_tick: int) -> bool:
 
 @leaf
 def bucket_for(o: Ordered, c: int, value: float, tick: int) -> int:
-    """Return the place of the last bucket whose first row is not after the key (0 when all are)."""
+    """Return the index of the last bucket whose first row is not after the key (0 when all are)."""
     low = ZERO
     high = o.buckets[c] - 1
     while low < high:

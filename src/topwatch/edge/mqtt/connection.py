@@ -33,7 +33,7 @@ class Broker:
     tls : bool
         Encrypt, and check the broker's certificate.
     ca, certificate, key : str, optional
-        Files: whom to trust instead of the system's authorities, and who we are.
+        Files: the authority to trust instead of the system's, and this client's own certificate and key.
     """
 
     host: str = "127.0.0.1"
@@ -70,7 +70,7 @@ class Connection:
     on_connect : callable
         Called after each connecting.
     will : callable, optional
-        Returns topic and payload of the last will; asked before each connecting.
+        Returns topic and payload of the last will; called before each connecting.
     """
 
     def __init__(

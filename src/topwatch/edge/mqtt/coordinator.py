@@ -1,7 +1,7 @@
-"""The coordinator: announces timestamps, hears devices, asks those it must, publishes the skyline.
+"""The coordinator: announces timestamps, receives updates, probes devices where it must, publishes the skyline.
 
-A device that has nothing to say is silent, so that the coordinator waits for a while in which nothing comes. What comes
-later counts for the next timestamp and is counted as late: the price of silence is a clock.
+A device without an update is silent, so the coordinator waits until nothing has come for a while. What comes later
+counts for the next timestamp and is counted as late: the price of silence is a clock.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Coordinator:
     Parameters
     ----------
     server : Server
-        What is asked of the devices.
+        The server side of the protocol.
     broker : Broker
         Where to.
     prefix : str
@@ -61,7 +61,7 @@ class Coordinator:
         Seconds without a message after which nobody is expected to speak any more. They double after a message that
         came too late, up to twenty times as many, and shrink again.
     timeout : float
-        Seconds after which a device that was asked is taken for gone.
+        Seconds after which a device that was probed is taken for gone.
     state : path, optional
         A file that keeps the window's counts over restarts.
     """
@@ -124,7 +124,7 @@ class Coordinator:
             self._await_replies()
         late = tuple(server.late)
         self._tell(server.finish())
-        # Who was late once may be again: waiting longer is how silence is told from slowness.
+        # A device that was late once may be again: only a longer wait tells a slow device from a silent one.
         waits = 2.0 * self._waits if late else 0.95 * self._waits
         self._waits = min(max(waits, self._patience), _LONGEST * self._patience)
         result = Result(server.tick, server.skyline, server.frequent, server.devices, late)

@@ -1,7 +1,8 @@
 """The topics under a prefix, and the broadcast that starts a timestamp.
 
-Devices publish under ``<prefix>/up/<id>`` and hear ``<prefix>/down/<id>`` and ``<prefix>/tick``; ``<prefix>/skyline``
-and ``<prefix>/frequent`` are retained. So a broker's access list needs two lines to keep each device to its own topics.
+Devices publish under ``<prefix>/up/<id>`` and subscribe to ``<prefix>/down/<id>`` and ``<prefix>/tick``;
+``<prefix>/skyline`` and ``<prefix>/frequent`` are retained. So a broker's access list needs two lines to keep each
+device to its own topics.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Topics:
         return f"{self.prefix}/up/{id}"
 
     def down(self, id: str) -> str:
-        """Return where a device is told something."""
+        """Return where a device receives messages."""
         return f"{self.prefix}/down/{id}"
 
     @property

@@ -51,7 +51,7 @@ class Client:
         self.rejoin()
 
     def rejoin(self) -> None:
-        """Forget the server's orders: the next values are told as those of a new device."""
+        """Forget the server's orders: the next values are sent as those of a new device."""
         self._joined = False
         self._mode = ALL
         self._low: Values = ()
@@ -65,7 +65,7 @@ class Client:
 
     @property
     def mode(self) -> int:
-        """What the server has told it to do: a number of :mod:`topwatch.edge.protocol.reporting`."""
+        """The mode that the server has ordered: a number of :mod:`topwatch.edge.protocol.reporting`."""
         return self._mode
 
     def observe(self, tick: int, values: Sequence[float]) -> list[Message]:
@@ -85,7 +85,7 @@ class Client:
             return []
         if isinstance(message, Probe):
             self._ordered = message.tick
-            self._owes = message.tick > self._tick  # asked about values that are still to come
+            self._owes = message.tick > self._tick  # probed for values that are still to come
             return [] if self._owes else self._reply()
         if isinstance(message, Filter):
             if len(message.low) not in (0, self.columns):

@@ -46,11 +46,11 @@ class FilterMethod(Records):
         self.in_skyline = np.zeros(0, np.bool_)
         self.dominator: Ints = np.zeros(0, np.int64)
         self.speed: Floats = np.zeros((0, settings.columns))
-        self.reported: Ints = np.zeros(0, np.int64)  # when it last told its values
+        self.reported: Ints = np.zeros(0, np.int64)  # when it last reported its values
         self._witness: Ints = np.zeros(0, np.int64)
         self._out = np.zeros(0, np.bool_)
         self._sure = np.zeros(0, np.bool_)
-        self._unranked = np.zeros(0, np.bool_)  # has to be told that it has no filter
+        self._unranked = np.zeros(0, np.bool_)  # has to be notified that it has no filter
         self._log: list[Floats] = []
         self._rows: Ints | None = None
         self._new: list[Ints] = []
@@ -76,14 +76,14 @@ class FilterMethod(Records):
         self._rows = None
 
     def answer(self, slots: Ints, values: Floats) -> None:
-        """Take the values of records that were asked."""
+        """Take the values of records that were probed."""
         inside = ((self.low[slots] <= values) & (values <= self.high[slots])).all()
         self._receive(slots, values)
         if not inside:
             self._rows = None
 
     def questions(self) -> Ints:
-        """Return who must be asked (Algorithm 2)."""
+        """Return the records to probe (Algorithm 2)."""
         if self._rows is None:
             self._rows = self._candidates()
             fresh = NONE
@@ -97,7 +97,7 @@ class FilterMethod(Records):
         done = self._out | self._sure
         unknown = rows[~done[rows] & ~self.known[rows]]
         if unknown.size:
-            # Those asked first may dominate the others: a quarter of them at a time.
+            # Those probed first may dominate the others: a quarter of them at a time.
             return unknown[: -(-unknown.size // 4)]
         ask = np.zeros(len(self.alive), np.bool_)
         rows = rows[~self._out[rows]]
@@ -108,7 +108,7 @@ class FilterMethod(Records):
         return np.flatnonzero(ask)
 
     def finish(self) -> Outcome:
-        """End the timestamp: the skyline, and filters for all who told their values (Algorithm 3)."""
+        """End the timestamp: the skyline, and filters for all that reported their values (Algorithm 3)."""
         skyline = self._settled()
         self._make_filters(skyline)
         fresh = self.known & self.alive

@@ -11,8 +11,8 @@ Readings of what the paper leaves open:
   samples take on average, are more than 2 R. The paper switches records that are not in the skyline, and says
   that on anti-correlated data most records are in SM, though most are in the skyline. Here a record in MM is switched
   when its messages are more than 2 R for itself and for each record that it dominates: those would have to be sampled.
-* SM to FM: the virtual filter is one among the last known places of the skyline of the filters. It holds at a sample
-  when the record is in it and it is still robust among them. Then the record tells every change for a timestamp, and
+* SM to FM: the virtual filter is one among the last known values of the skyline of the filters. It holds at a sample
+  when the record is in it and it is still robust among them. Then the record reports every change for a timestamp, and
   gets a filter at the next one.
 * A record that leaves the skyline of its own without being contacted stays in MM until it is; nothing is sent for it.
 
@@ -45,7 +45,7 @@ class Hybrid(FilterMethod):
         self.since: Ints = np.zeros(0, np.int64)  # when it got into FM
         self.messages: Ints = np.zeros(0, np.int64)  # because of its filter, since then
         self.held: Ints = np.zeros(0, np.int64)  # samples for which the virtual filter has held; -1 without one
-        self.sample: Ints = np.zeros(0, np.int64)  # when it last told its values as a sample
+        self.sample: Ints = np.zeros(0, np.int64)  # when it last reported its values as a sample
 
     def report(self, slots: Ints, values: Floats) -> None:
         """Take the values of records that joined, left their filter or are sampled."""
@@ -60,24 +60,24 @@ class Hybrid(FilterMethod):
         super().report(others, values[~only_sampled])
 
     def answer(self, slots: Ints, values: Floats) -> None:
-        """Take the values of records that were asked."""
+        """Take the values of records that were probed."""
         self.messages[slots] += 3
         super().answer(slots, values)
 
     def questions(self) -> Ints:
-        """Return who must be asked; a record that has told its values as a sample need not be."""
+        """Return the records to probe; one that has reported its values as a sample need not be."""
         unsaid = np.flatnonzero(self.alive & (self.mode == ALL) & ~self.known)
-        if unsaid.size:  # one that tells every change and is silent has not changed
+        if unsaid.size:  # one that reports every change and is silent has not changed
             self._receive(unsaid, self.point[unsaid])
             self._rows = None
-        asked = super().questions()
-        while asked.size:
-            reported = asked[self.sample[asked] == self.tick]
+        probed = super().questions()
+        while probed.size:
+            reported = probed[self.sample[probed] == self.tick]
             if reported.size == 0:
-                return asked
+                return probed
             FilterMethod.answer(self, reported, self.point[reported])
-            rest = asked[self.sample[asked] != self.tick]
-            asked = rest if rest.size else super().questions()
+            others = probed[self.sample[probed] != self.tick]
+            probed = others if others.size else super().questions()
         if self.settings.is_sampled(self.tick):
             front = self._settled()
             return np.compress(~self.known[front] & (self.sample[front] != self.tick), front)
@@ -125,7 +125,7 @@ class Hybrid(FilterMethod):
         return np.setdiff1d(result, returned)
 
     def _return(self, front: Ints, sampled: Ints) -> Ints:
-        """Try virtual filters for sampled records, among the places of the filters' skyline; return who calmed down."""
+        """Try virtual filters for sampled records, among the last known skyline; return those that calmed down."""
         low, high = self.low.copy(), self.high.copy()
         low[front] = high[front] = self.point[front]
         virtual = self._filters(np.zeros(len(self.alive), np.bool_))._replace(low=low, high=high)

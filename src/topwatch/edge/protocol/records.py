@@ -17,7 +17,7 @@ _FIRST = 64  # slots
 
 @dataclass(frozen=True)
 class Settings:
-    """What a method is told; the last two are what a message up and one down cost."""
+    """What a method is given; the last two are the costs of a message up and of one down."""
 
     columns: int
     share: float = 0.8
@@ -48,10 +48,10 @@ class Outcome:
 
 
 class Records:
-    """Records with the values that they reported; a method says who is asked and what the skyline is.
+    """Records with the values that they reported; a method decides which to probe and what the skyline is.
 
     A timestamp is :meth:`begin`, :meth:`report` and :meth:`remove` as often as wanted, :meth:`questions` and
-    :meth:`answer` until nobody is asked, then :meth:`finish`. Slots are numbers that the caller gives, small ones.
+    :meth:`answer` until none is probed, then :meth:`finish`. Slots are numbers that the caller gives, small ones.
     Smaller is better in every column.
     """
 
@@ -97,11 +97,11 @@ class Records:
             setattr(self, name, np.concatenate([array, blank]))
 
     def questions(self) -> Ints:
-        """Return who must be asked for its values before the timestamp can be finished."""
+        """Return the records to probe for their values before the timestamp can be finished."""
         return NONE
 
     def answer(self, slots: Ints, values: Floats) -> None:
-        """Take the values of records that were asked."""
+        """Take the values of records that were probed."""
         self.report(slots, values)
 
     def finish(self) -> Outcome:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-ALL = 0  # no filter, no schedule: every change is told
+ALL = 0  # no filter, no schedule: every change is reported
 FILTER = 1  # FM: only what leaves the filter
 SAMPLE = 2  # SM: only at sampled timestamps
 MIXED = 3  # MM: both
@@ -58,7 +58,7 @@ def speaks(mode: Any, sampled: bool, whole: Any, left: Any, other: Any) -> Any:
     Parameters
     ----------
     mode : int
-        What the server has told it to do.
+        What the server has ordered.
     sampled : bool
         Whether the schedule has this timestamp.
     whole, left, other : bool
@@ -69,7 +69,7 @@ def speaks(mode: Any, sampled: bool, whole: Any, left: Any, other: Any) -> Any:
     >>> speaks(FILTER, True, True, False, True), speaks(MIXED, True, True, False, True)
     (False, True)
     """
-    to_tell = whole | other  # that values are missing is told once
+    to_tell = whole | other  # that values are missing is reported once
     return (
         ((mode == ALL) & other)
         | (((mode == FILTER) | (mode == MIXED)) & left)

@@ -142,16 +142,16 @@ class Server:
         return True
 
     def ask(self) -> list[Probe]:
-        """Return probes; they go on when all who were asked have replied or are gone."""
+        """Return probes; they go on when all devices probed have replied or are gone."""
         if self.waiting or not self._open:
             return []
-        asked = [self._ids[slot] for slot in self._records.questions()]
-        self.waiting.update(asked)
-        self.counters["probes"] += len(asked)
-        return [Probe(name, self.tick, self._runs[name]) for name in asked]
+        probed = [self._ids[slot] for slot in self._records.questions()]
+        self.waiting.update(probed)
+        self.counters["probes"] += len(probed)
+        return [Probe(name, self.tick, self._runs[name]) for name in probed]
 
     def drop_silent(self) -> list[Message]:
-        """Forget the devices that were asked and have not replied; return what tells them, should they hear."""
+        """Forget the devices that were probed and have not replied; return messages that notify them."""
         gone: list[Message] = [Leave(name, self.tick, self._runs[name]) for name in sorted(self.waiting)]
         for message in gone:
             self._forget(message.id)
@@ -272,6 +272,6 @@ class Server:
         return Filter(name, self.tick, self._runs[name], mode, low, high)
 
     def _sides(self, slot: int) -> tuple[Values, Values]:
-        """Return the bounds in the device's own columns: where more is better, low and high change places."""
+        """Return the bounds in the device's own columns: where more is better, low and high are swapped."""
         ends = np.sort(np.array([self._records.low[slot], self._records.high[slot]]) * self._sign, axis=0)
         return tuple(ends[0].tolist()), tuple(ends[1].tolist())

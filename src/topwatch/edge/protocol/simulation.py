@@ -1,6 +1,6 @@
-"""Simulates a server and all its clients over arrays: who would speak, who would be asked, what it costs and finds.
+"""Simulates a server and all its clients over arrays: which send, which are probed, the cost and the answers.
 
-Clients are not objects here. Whether they speak is decided by the functions that a client calls, for all at once; the
+Clients are not objects here. Whether they send is decided by the functions that a client calls, for all at once; the
 server's side is the same.
 """
 
@@ -41,10 +41,10 @@ class Report:
     cpu_seconds : float
         What the server took.
     recall, precision : float
-        Mean of the share of the right records that are found, and of the found ones that are right, 1 where there are
-        none: over the timestamps with a full window, which Theorem 5.1 speaks of, or over all where it never was full.
+        Mean of the share of the right records that are in the answer, and of the answer that is right, 1 where there
+        are none: over the timestamps with a full window, as in Theorem 5.1, or over all where it never was full.
     failures, probes : int
-        X and Y of Theorem 4.1: values that were told unasked, joins included, and values that were asked for.
+        X and Y of Theorem 4.1: values that were reported without a probe, joins included, and values that were probed.
     per_timestamp : dict of str to array
         ``uplink``, ``downlink``, ``bytes``, ``cpu_seconds``, ``recall``, ``precision`` and ``skyline``, the size of the
         skyline or -1 where it was not looked at.
@@ -129,12 +129,12 @@ def run(
         client_seconds = time.process_time() - begin
         records.begin(tick)
         records.report(reported, snapshot[reported])
-        asked_in_all = 0
-        while (asked := records.questions()).size:
-            records.answer(asked, snapshot[asked])
-            clients.sent[asked] = snapshot[asked]
-            asked_in_all += asked.size
-            clients.bytes += clients.weigh(asked, messages.Probe) + clients.weigh(asked, messages.Reply)
+        all_probed = 0
+        while (probed := records.questions()).size:
+            records.answer(probed, snapshot[probed])
+            clients.sent[probed] = snapshot[probed]
+            all_probed += probed.size
+            clients.bytes += clients.weigh(probed, messages.Probe) + clients.weigh(probed, messages.Reply)
         outcome = records.finish()
         result.take(tick, outcome.skyline)
         frequent, _ = result.frequent(settings.share)
@@ -149,10 +149,10 @@ def run(
             truth.take(tick, _skyline(snapshot))
             right, _ = truth.frequent(settings.share)
         failures += reported.size
-        probes += asked_in_all
-        down = asked_in_all + outcome.filtered.size + outcome.scheduled.size
+        probes += all_probed
+        down = all_probed + outcome.filtered.size + outcome.scheduled.size
         size = -1 if outcome.skyline is None else outcome.skyline.size
-        rows.append((reported.size + asked_in_all, down, clients.bytes, seconds, *_quality(frequent, right), size))
+        rows.append((reported.size + all_probed, down, clients.bytes, seconds, *_quality(frequent, right), size))
         answers.append(set(frequent.tolist()))
         if watch is not None:
             watch(tick, records, outcome)
@@ -178,7 +178,7 @@ class _Clients:
         self._names = np.char.str_len(np.arange(count).astype(str)) if count else np.zeros(0, np.int64)
 
     def speakers(self, records: Records, snapshot: Floats, sampled: bool) -> Ints:
-        """Return who speaks at a timestamp, and note what they say."""
+        """Return the clients that send at a timestamp, and remember what they send."""
         records.make_room(len(snapshot))
         n = len(snapshot)
         now = snapshot.T

@@ -1,4 +1,4 @@
-"""The steps that data sets share, each from a DataFrame to a DataFrame. What a step did is told to an :class:`About`.
+"""The steps that data sets share, each from a DataFrame to a DataFrame. Each records what it did in an :class:`About`.
 
 Results do not depend on how Spark cuts the rows into partitions: bounds are exact, and sums have an order.
 """
@@ -71,8 +71,8 @@ def drop_missing(frame: DataFrame, columns: Sequence[str], about: About) -> Data
 
 def clip(frame: DataFrame, columns: Sequence[str], percent: float, about: About) -> DataFrame:
     """Lower values that lie above the column's percentile to it."""
-    asked = [sf.percentile(column, sf.lit(percent / 100)).alias(column) for column in columns]
-    bounds = {column: bound for column, bound in _first(frame, asked).items() if bound is not None}
+    aggregates = [sf.percentile(column, sf.lit(percent / 100)).alias(column) for column in columns]
+    bounds = {column: bound for column, bound in _first(frame, aggregates).items() if bound is not None}
     above = _totals(frame, {column: sf.col(column) > sf.lit(bound) for column, bound in bounds.items()})
     for column, bound in bounds.items():
         # least() would take the bound for a null
@@ -93,8 +93,10 @@ def logarithm(frame: DataFrame, columns: Sequence[str], about: About) -> DataFra
 
 def normalise(frame: DataFrame, columns: Sequence[str], about: About) -> DataFrame:
     """Scale columns so that the smallest value is 0 and the largest 1; a column with one value becomes 0."""
-    asked = [f(column).alias(f"{end} {column}") for column in columns for end, f in (("low", sf.min), ("high", sf.max))]
-    result = _first(frame, asked)
+    bounds = [
+        f(column).alias(f"{end} {column}") for column in columns for end, f in (("low", sf.min), ("high", sf.max))
+    ]
+    result = _first(frame, bounds)
     for column in columns:
         low, high = result[f"low {column}"], result[f"high {column}"]
         if low is None:

@@ -1,7 +1,7 @@
 """Requests to the web site of the 1998 World Cup: as a stream, or as snapshots of what clients asked for lately.
 
 Snapshots have the shape of the trace in the skyline paper (SIGMOD 2009): objects, moments, and four counts over the
-last while. There the four are kinds of connections, here they are kinds of URLs, told by how the path ends.
+last while. There the four are kinds of connections, here they are kinds of URLs, by the ending of the path.
 """
 
 from __future__ import annotations

@@ -44,14 +44,14 @@ def options(environment: Mapping[str, str] = os.environ) -> str:
         return ""
     path = os.path.join(folder, f"{version}.jsa")
     _tidy(folder, path)
-    said = "-Xshare:auto -Xlog:cds*=off"
+    flags = "-Xshare:auto -Xlog:cds*=off"
     if os.path.exists(path):
         os.utime(path)
-        return f"{said} -XX:SharedArchiveFile={path}"
+        return f"{flags} -XX:SharedArchiveFile={path}"
     if glob(f"{escape(path)}.*") or shutil.disk_usage(folder).free < FREE:
         return ""
     _written[:] = [f"{path}.{random.SystemRandom().randrange(10**18)}"]  # process ids are the same in containers
-    return f"{said} -XX:ArchiveClassesAtExit={_written[0]}"
+    return f"{flags} -XX:ArchiveClassesAtExit={_written[0]}"
 
 
 def keep() -> None:

@@ -50,8 +50,8 @@ def advance(keeper: StatefulOperator, task: Task) -> Done:
 
     Parameters
     ----------
-    keeper : Keeper
-        Of the bucket, in this worker.
+    keeper : StatefulOperator
+        The operator of the bucket, in this worker.
     task : Task
         What is to be done.
     """
@@ -114,7 +114,7 @@ def _text(value: Any) -> Any:
 
 
 def _tell(keeper: StatefulOperator, manifest: Manifest) -> None:
-    """Note down that this worker has a bucket."""
+    """Record that this worker has a bucket."""
     global _server
     name = keeper.name(manifest)
     _keepers[name] = keeper
@@ -127,7 +127,7 @@ def _tell(keeper: StatefulOperator, manifest: Manifest) -> None:
 
 
 class _Door(threading.Thread):
-    """Takes in what peers bring, for as long as the worker lives."""
+    """Serves the tasks that peers send, for as long as the worker lives."""
 
     def __init__(self) -> None:
         super().__init__(name="topwatch peers", daemon=True)
@@ -151,22 +151,22 @@ class _Door(threading.Thread):
 
 def _serve(wire: Connection[Any, Any]) -> None:
     with wire, contextlib.suppress(OSError, EOFError):
-        asked = json.loads(wire.recv_bytes())
-        keeper = _keepers.get(asked["name"])
-        state = asked["state"].encode() if asked["state"] is not None else None
-        if keeper is None or not keeper.warm(Manifest.from_bytes(state)):
+        request = json.loads(wire.recv_bytes())
+        operator = _keepers.get(request["name"])
+        state = request["state"].encode() if request["state"] is not None else None
+        if operator is None or not operator.warm(Manifest.from_bytes(state)):
             wire.send_bytes(b"{}")
             return
-        lines = [{key: _bytes(value) for key, value in line.items()} for line in asked["references"]]
-        task = Task(state, lines, asked["watermark"], shown=Hints(*asked["shown"]))
+        lines = [{key: _bytes(value) for key, value in line.items()} for line in request["references"]]
+        task = Task(state, lines, request["watermark"], shown=Hints(*request["shown"]))
         try:
             with _alive(wire):
-                done = keeper.advance(task)
+                done = operator.advance(task)
                 done.publish()
         except DataError as error:
             wire.send_bytes(json.dumps({"error": str(error)}).encode())
             return
-        _tell(keeper, Manifest.from_bytes(done.state))
+        _tell(operator, Manifest.from_bytes(done.state))
         result_buffer = shared_results.lay(done.result) if done.result.num_rows else None
         parts = done.result.to_batches(ROWS) if result_buffer is None else []
         answer = {"state": done.state.decode(), "next_time": done.next_time, "tray": result_buffer, "parts": len(parts)}

@@ -1,13 +1,13 @@
 """Segments that were written on this machine a moment ago are read in its memory and not from the disk.
 
-A worker puts a segment together in a *sheet*, a file in the memory of this machine, from where it goes to the disk. A
-sheet gets the name of its segment when that is closed, and another one before it is used again; sheets are used again
-and again, since fresh memory is expensive. Whoever takes in a micro-batch's rows looks here first, and looks at the
-sheet itself: nothing is copied. Nothing depends on what is found, since the disk has it all.
+A worker builds a segment in a shared-memory buffer, a file in the memory of this machine, and writes it to the disk
+from there. A buffer gets the name of its segment when the segment is closed, and another name before it is reused;
+buffers are reused, since fresh memory is expensive. A task that takes in a micro-batch's rows looks here first, and
+reads the buffer itself: nothing is copied. Nothing depends on the buffers, since the disk has all segments.
 
-Locks tell who uses a sheet, and go with their owner: one byte is locked by the process that the sheet belongs to,
-another one by all that read it, for as long as an array looks at it. A sheet that is read is not used again. Where
-there is no such memory or no such lock, segments go to the disk as they are.
+Locks show which processes use a buffer, and end with their owner: the process that owns the buffer locks one byte, and
+all that read it lock another one, for as long as an array refers to it. A buffer that is read is not reused. Where
+there is no such memory or no such lock, segments go to the disk directly.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from topwatch.spark.node import direct_io
 
 SHARED = "/dev/shm"
 SHEETS = 2  # of a worker: one is written while another, of a second stream, is read
-MOST = 192 << 20  # bytes of a sheet; what does not fit goes to the disk only
-STEP = 4 << 20  # bytes that a sheet grows by
-MAPPED = 16  # sheets that a process looks at
+MOST = 192 << 20  # bytes of a buffer; what does not fit goes to the disk only
+STEP = 4 << 20  # bytes that a buffer grows by
+MAPPED = 16  # buffers that a process maps
 _OWNER, _READERS = 0, 1  # bytes that are locked
 _SET_LOCK = getattr(fcntl, "F_OFD_SETLK", None)  # locks of an open file, not of a process
 
@@ -51,23 +51,23 @@ class SharedBuffer:
         self._size = 0
 
     def rename(self, name: str) -> None:
-        """Use it for something else; an error where somebody reads it, or has a sheet of this name."""
+        """Give it another name; an error where a process reads it, or another buffer has this name."""
         _lock(self._file, fcntl.F_WRLCK, _READERS)
         try:
             path = os.path.join(os.path.dirname(self._path), name)
-            os.link(self._path, path)  # a rename would take the name from a sheet that has it
+            os.link(self._path, path)  # a rename would take the name from a buffer that has it
             os.unlink(self._path)
             self._path = path
         finally:
             _lock(self._file, fcntl.F_UNLCK, _READERS)
 
     def publish(self, name: str) -> None:
-        """Let others find it. One with the same segment may be there already: then that one is found."""
+        """Give it the name of its segment. Another buffer may have that name already: then that one is read."""
         with contextlib.suppress(OSError):
             self.rename(name)
 
     def reserve(self, size: int) -> bool:
-        """Have so many bytes, or tell that they cannot be had: writing to what is not there ends the process."""
+        """Reserve so many bytes; False where that fails: writing to memory that is not there ends the process."""
         if size > MOST:
             return False
         if size > self._size:
@@ -88,7 +88,7 @@ _turn = threading.Lock()
 
 
 def new_shared_buffer(name: str) -> SharedBuffer:
-    """Make a sheet; an error where there is no such memory."""
+    """Make a buffer; an error where there is no such memory."""
     global _swept
     folder = _folder()
     if not _swept:
@@ -98,7 +98,7 @@ def new_shared_buffer(name: str) -> SharedBuffer:
 
 
 def take() -> SharedBuffer | None:
-    """Return a sheet that nobody finds before it is published; None where there is none."""
+    """Return a buffer that nobody reads before it is published; None where there is none."""
     global _made
     name = f"{os.urandom(16).hex()}.new"
     with _turn:
@@ -118,13 +118,13 @@ def take() -> SharedBuffer | None:
 
 
 def give(shared: SharedBuffer) -> None:
-    """Leave a sheet to those who read it, until it is taken for another segment."""
+    """Leave a buffer to its readers, until it is taken for another segment."""
     with _turn:
         _idle.append(shared)
 
 
 def read(name: str, start: int, size: int, mark: bytes = b"") -> pa.Buffer | None:
-    """Return what may be the bytes of a segment; None where no sheet has its name.
+    """Return what may be the bytes of a segment; None where no buffer has its name.
 
     ``mark``, written to its beginning, tells the owner that it is being read.
     """
@@ -149,7 +149,7 @@ def read(name: str, start: int, size: int, mark: bytes = b"") -> pa.Buffer | Non
 
 
 class _Lease:
-    """Keeps a sheet locked until the last array that looks at it is gone."""
+    """Keeps a buffer locked until the last array that refers to it is gone."""
 
     def __init__(self, file: int) -> None:
         self._file = file
@@ -160,7 +160,7 @@ class _Lease:
 
 
 def _map(file: int, number: int) -> mmap.mmap:
-    """Return a sheet's memory; that of sheets which were read before is there already."""
+    """Return a buffer's memory; buffers that were read before are mapped already."""
     with _turn:
         if number not in _maps:
             while len(_maps) >= MAPPED:
@@ -182,7 +182,7 @@ def _lock(file: int, kind: int, byte: int) -> None:
 
 
 def _folder() -> str:
-    """Return the folder for sheets of this user."""
+    """Return the folder for buffers of this user."""
     path = os.path.join(SHARED, f"topwatch-{os.getuid()}")
     if not os.path.isdir(SHARED):
         raise FileNotFoundError(SHARED)
@@ -194,7 +194,7 @@ def _folder() -> str:
 
 
 def _sweep(folder: str) -> None:
-    """Remove the sheets of workers that are gone: nobody has their locks."""
+    """Remove the buffers of workers that are gone: nobody has their locks."""
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):

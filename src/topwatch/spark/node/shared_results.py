@@ -1,10 +1,10 @@
-"""Changes go from one Python worker to another in memory that both see, and only their place is told.
+"""Changes go from one Python worker to another in memory that both map, and only the name of the buffer is sent.
 
-A worker that has a bucket warm finds the changes for the one that Spark has given the task to
-(:mod:`topwatch.spark.node.peers`). They are laid on a *tray*, a sheet of :mod:`topwatch.spark.node.shared_memory` of
-which the first byte says whether somebody is still to come for it, and its name travels. A tray that was fetched is
-used again. Nobody comes for one whose task has failed: it is used again after a while, and a task that comes too late
-is told so and tried again. Where there is no such memory, changes travel themselves.
+A worker that has a bucket warm computes the changes for the one that Spark has given the task to
+(:mod:`topwatch.spark.node.peers`). It writes them to a shared-memory buffer (:mod:`topwatch.spark.node.shared_memory`)
+whose first byte says whether they are still to be fetched, and sends its name. A buffer that was fetched is reused.
+Nobody fetches the result of a task that has failed: its buffer is reused after a while, and a task that comes too late
+fails and is tried again. Where there is no such memory, the changes themselves are sent.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from topwatch.spark.node import shared_memory
 from topwatch.spark.state.segments import pack_into, packed_size, unpack
 
 TRAYS = 4  # of a worker
-PATIENCE = 600.0  # seconds until a tray that nobody has come for is used again
-START = 64  # bytes before the changes: whether they wait, then whose they are
+PATIENCE = 600.0  # seconds until a buffer that nobody has fetched is reused
+START = 64  # bytes before the changes: whether they are to be fetched, then the number of the buffer
 NUMBER = slice(8, 40)
 FETCHED, WAITING = b"\0", b"\1"
 SUFFIX = ".tray"
 
 
 class ResultBuffer:
-    """A sheet for changes, and since when it waits."""
+    """A buffer for changes, and since when they are to be fetched."""
 
     def __init__(self, shared: shared_memory.SharedBuffer) -> None:
         self.shared = shared
@@ -37,7 +37,7 @@ class ResultBuffer:
 
     @property
     def idle(self) -> bool:
-        """Whether somebody has come for it, or nobody ever will."""
+        """Whether it was fetched, or nobody will fetch it any more."""
         return self.shared.memory[:1] == FETCHED or time.monotonic() - self.since > PATIENCE
 
 
@@ -46,7 +46,7 @@ _turn = threading.Lock()
 
 
 def lay(table: pa.Table) -> str | None:
-    """Lay changes on a tray; return what it is called, or None where there is none."""
+    """Write changes to a buffer; return its name and their size, or None where there is none."""
     size = packed_size(table)
     if START + size > shared_memory.MOST:
         return None
@@ -66,7 +66,7 @@ def lay(table: pa.Table) -> str | None:
 
 
 def fetch(called: str) -> pa.Table:
-    """Return the changes on a tray, where they lie; it is not used again before the last look at them."""
+    """Return the changes in a buffer, without a copy; it is not reused while an array refers to them."""
     number, size = called.split(" ")
     result = shared_memory.read(number + SUFFIX, 0, START + int(size), mark=FETCHED)
     if result is None or result.slice(0, START).to_pybytes()[NUMBER] != number.encode():
@@ -75,7 +75,7 @@ def fetch(called: str) -> pa.Table:
 
 
 def _taken(name: str) -> ResultBuffer | None:
-    """Give an idle tray a new name, or make one."""
+    """Give an idle buffer a new name, or make one."""
     for result_buffer in _result_buffers:
         if result_buffer.idle:
             with contextlib.suppress(OSError):  # somebody still reads it

@@ -1,4 +1,4 @@
-"""What a Python worker of Spark is told once, so that a micro-batch costs what its rows cost.
+"""Settings that a Python worker of Spark gets once, so that a micro-batch costs what its rows cost.
 
 Spark collects garbage after every task, and walks through every object of Numba, pandas and Arrow: a tenth of a second
 in which nothing is found. What has been loaded is therefore frozen. And memory that a task gives back is needed again
@@ -40,7 +40,7 @@ def tune_worker() -> None:
 
 
 def _keep_memory() -> None:
-    """Take memory from the C library and let it keep what is given back, where it can be told so."""
+    """Take memory from the C library and let it keep what is given back, where it has such a setting."""
     if sys.platform != "linux":
         return
     try:

@@ -1,4 +1,4 @@
-"""A bucket: the groups of rows that one task keeps, and the rows that wait for the watermark."""
+"""A bucket: the groups of rows that one task keeps, and the rows buffered until the watermark passes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Bucket:
         return result, pa.concat_tables(refused) if refused else pa.table({})
 
     def _taken(self, before: Slices) -> Iterator[pa.Table]:
-        """Yield what was taken in before; rows that wait for a watermark are nobody's past."""
+        """Yield what was taken in before; rows buffered for a watermark are no group's past."""
         for slices in before():
             table = merged(slices, self._spec) if slices else None
             if table is not None and table.num_rows:
@@ -101,7 +101,7 @@ class Bucket:
 
     @property
     def next_time(self) -> int | None:
-        """Return the first time, in milliseconds, at which a waiting row can go on."""
+        """Return the first time, in milliseconds, at which a buffered row can go on."""
         if self._buffered is None or not self._buffered.num_rows:
             return None
         return int(pc.min(_milliseconds(self._buffered.column(self._spec.time))).as_py()) + 1
@@ -124,19 +124,19 @@ class Bucket:
         return sort(everything.filter(ready), order_keys(self._spec)), late
 
     def save(self, before: Slices = lambda: iter(())) -> bytes:
-        """Return the state as bytes: the rows that wait, counters, groups."""
-        waiting = self._buffered if self._buffered is not None else pa.table({})
+        """Return the state as bytes: the buffered rows, counters, groups."""
+        buffered = self._buffered if self._buffered is not None else pa.table({})
         counts = pa.table(
             {"passed": [self._passed], "offset": [self._offset], "late": [self.late], "rows": [self.rows]}
         )
-        return pack_all([waiting, counts, *self._groups.save(partial(self._taken, before))])
+        return pack_all([buffered, counts, *self._groups.save(partial(self._taken, before))])
 
     @classmethod
     def load(cls, spec: Spec, blob: Any) -> Bucket:
         """Undo :meth:`save`."""
         bucket = cls(spec)
-        waiting, counts, *groups = unpack_all(blob)
-        bucket._buffered = waiting if waiting.num_columns else None
+        buffered, counts, *groups = unpack_all(blob)
+        bucket._buffered = buffered if buffered.num_columns else None
         (line,) = counts.to_pylist()
         bucket._passed, bucket._offset, bucket.late, bucket.rows = line.values()
         bucket._groups.load(groups)

@@ -1,10 +1,10 @@
 """Where in which file a row was, so that the order of rows does not depend on how Spark cuts files into partitions.
 
 Rows of one block of a file follow each other in one partition. Blocks stand in the order of the files' times, then of
-their place in the file; blocks of files of the same moment stand as Spark has put them into partitions. Every
-column that travels with each row is felt, so that this is one number, made without a division: 42 bits of the time in
-1,024 microseconds, 22 of the megabyte in which the block begins (Spark makes blocks of four megabytes and more, unless
-it is told otherwise).
+their offset in the file; blocks of files of the same moment stand as Spark has put them into partitions. Every column
+that travels with each row costs time, so that this is one number, made without a division: 42 bits of the time in 1,024
+microseconds, 22 of the megabyte in which the block begins (Spark makes blocks of four megabytes and more, unless it is
+configured otherwise).
 """
 
 from __future__ import annotations

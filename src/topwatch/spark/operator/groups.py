@@ -228,9 +228,9 @@ class EngineGroups:
         if len(self._spec.by) == 1:
             column = table.column(self._spec.by[0])
             if self._whole is not None and not column.null_count:
-                quick = self._whole.look_up([chunk.to_numpy() for chunk in column.chunks])
-                if quick is not None:
-                    return quick
+                looked_up = self._whole.look_up([chunk.to_numpy() for chunk in column.chunks])
+                if looked_up is not None:
+                    return looked_up
             encoded = _encoded(column)
             known = pc.index_in(encoded.dictionary, self._table.column(0))
             if not known.null_count:
@@ -272,13 +272,13 @@ class EngineGroups:
 
     def answers(self) -> list[Answer]:
         """Return the answers of a few groups, those first that changed last, for people to look at."""
-        asked = [(group, index) for group in self._changed for index in range(len(self._spec.queries))]
-        parts = [self._engine.answer(group, index) for group, index in asked]
+        pairs = [(group, index) for group in self._changed for index in range(len(self._spec.queries))]
+        parts = [self._engine.answer(group, index) for group, index in pairs]
         if not parts:
             return []
         ids = iter(self._ids.read(np.concatenate([ticks for ticks, _ in parts])).to_pylist())
         result = []
-        for (group, index), (_, scores) in zip(asked, parts, strict=True):
+        for (group, index), (_, scores) in zip(pairs, parts, strict=True):
             key = tuple(column[group].as_py() for column in self._table.columns)
             rows = tuple((next(ids), score) for score in scores.tolist())
             result.append(Answer(key, str(self._spec.queries[index].name), rows))

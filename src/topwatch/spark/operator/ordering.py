@@ -33,7 +33,7 @@ def sort(table: pa.Table, keys: list[str]) -> pa.Table:
 
 
 def order_keys(spec: Spec) -> list[str]:
-    """Return the columns that order rows, before the place in a partition."""
+    """Return the columns that order rows, before the position in a partition."""
     return [*([spec.time] if spec.time else []), *spec.order]
 
 

@@ -1,4 +1,4 @@
-"""The bulk step: the rows of a partition into a segment, and only references to it onwards.
+"""The bulk stage: the rows of a partition into a segment, and only references to it onwards.
 
 It runs inside ``mapInArrow``, where rows come as Arrow batches and cost least. Rows are put into the order of their
 source, those of one bucket together, and written while Spark makes the next ones; what is shuffled is one line per
@@ -142,16 +142,16 @@ class _Writer:
 
 def _pieces(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
     """Join batches into tables of about as many rows as a piece should have."""
-    waiting: list[pa.RecordBatch] = []
+    buffered: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        waiting.append(batch)
+        buffered.append(batch)
         rows += batch.num_rows
         if rows >= most:
-            yield pa.Table.from_batches(waiting)
-            rows, waiting = 0, []
+            yield pa.Table.from_batches(buffered)
+            rows, buffered = 0, []
     if rows:
-        yield pa.Table.from_batches(waiting)
+        yield pa.Table.from_batches(buffered)
 
 
 def split(table: pa.Table, spec: Spec) -> tuple[pa.Table, pa.Table]:

@@ -115,11 +115,11 @@ class Watching(StatefulProcessor):
 
         if self._spec.segments is None:
             return StatefulOperator(self._spec, bucket, StoreBackend(self._pieces)).advance(task)
-        keeper = StatefulOperator(self._spec, bucket, FolderBackend(Folder(self._spec.segments), bucket))
-        return keeper.advance(task) if self._spec.pruned else advance(keeper, task)
+        operator = StatefulOperator(self._spec, bucket, FolderBackend(Folder(self._spec.segments), bucket))
+        return operator.advance(task) if self._spec.pruned else advance(operator, task)
 
     def _wake(self, time: int | None) -> None:
-        """Be called again when the watermark has passed the first row that waits."""
+        """Be called again when the watermark has passed the first buffered row."""
         for timer in list(self._handle.listTimers()):
             self._handle.deleteTimer(timer)
         if time is not None:

@@ -125,7 +125,7 @@ def columns_of(table: pa.Table, spec: Spec) -> np.ndarray:
 
 
 def _runs(table: pa.Table, order: tuple[str, ...]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
-    """Cut rows where their place in the source changes."""
+    """Cut rows where their position in the source changes."""
     bounds = {0, table.num_rows}
     for name in order:
         values = table.column(name).to_numpy()

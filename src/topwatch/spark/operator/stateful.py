@@ -82,7 +82,7 @@ class StatefulOperator:
         What is watched.
     bucket : int
         Which bucket.
-    home : Home
+    backend : StateBackend
         Where its segments are.
     """
 
@@ -210,11 +210,11 @@ class StatefulOperator:
 
 
 def forget(idle: float) -> None:
-    """Let go of buckets that have waited for longer than some seconds."""
+    """Release buckets that no task has used for longer than some seconds."""
     oldest = time.monotonic() - idle
     gone = []
-    for key, waiting in list(_warm.items()):  # a thread for a peer worker may take one out meanwhile
-        if waiting.since < oldest:
+    for key, warm in list(_warm.items()):  # a thread for a peer worker may take one out meanwhile
+        if warm.since < oldest:
             gone.append(_warm.pop(key, None))
     if gone:  # their memory goes back to the system elsewhere: nobody here should wait for it
         threading.Thread(target=gone.clear, name="topwatch forgets", daemon=True).start()

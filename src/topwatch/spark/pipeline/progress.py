@@ -23,7 +23,7 @@ class RunError(TopwatchError):
 
 
 class View(Protocol):
-    """Is told how a run goes, in plain numbers and words."""
+    """Shows how a run goes, from plain numbers and words."""
 
     def phase(self, words: str) -> None:
         """Take what is being waited for; empty while a micro-batch is under way."""
@@ -83,7 +83,7 @@ def follow(
     query : StreamingQuery
         What runs.
     view : View
-        What is told.
+        What shows the run.
     folder : str, optional
         Where the buckets write how they stand.
     unread : StreamingQuery, optional

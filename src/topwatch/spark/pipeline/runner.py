@@ -67,10 +67,9 @@ ON_ONE_MACHINE = {
     "spark.executorEnv.PYTHONPATH": QUICK,
 }
 
-# What Java's C library is told: memory that rows travel in is used again in the next micro-batch, and does not go back
-# to the system, from which it comes cleared, page by page. Python workers are told the same
-# (topwatch.spark.node.worker_tuning). One arena for all threads: the others give whole heaps back, whatever they are
-# told.
+# Settings of Java's C library: memory that rows travel in is used again in the next micro-batch, and does not go back
+# to the system, from which it comes cleared, page by page. Python workers have the same
+# (topwatch.spark.node.worker_tuning). One arena for all threads: the others give whole heaps back, whatever is set.
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(LARGEST), "MALLOC_TRIM_THRESHOLD_": str(SPARE), "MALLOC_ARENA_MAX": "1"}
 
 JAVA = "spark.driver.extraJavaOptions"
@@ -114,7 +113,7 @@ def run(
     pipeline : Pipeline
         What to run.
     view : View
-        What is told.
+        What shows the run.
     master, conf
         Where Spark runs, and its settings, before those of the file.
     once : bool
@@ -139,12 +138,12 @@ def run(
     except (RunError, PySparkException, Py4JError, ConnectionError) as error:
         failed = True
         if isinstance(error, RunError):
-            said = str(error)
+            message = str(error)
         elif isinstance(error, ConnectionError | Py4JNetworkError):
-            said = "run: Spark's process has ended"
+            message = "run: Spark's process has ended"
         else:
-            said = f"run: {cause(str(error))}"
-        raise RunError(f"{said}; Spark's own log is {LOG}") from None
+            message = f"run: {cause(str(error))}"
+        raise RunError(f"{message}; Spark's own log is {LOG}") from None
     finally:
         if not failed:
             with suppress(FileNotFoundError):
@@ -195,13 +194,13 @@ def start_spark(
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    given, asked = _submitted(), dict(conf or {})
-    # What spark-submit was told about where to run is not a file's to change.
-    chosen = master or given.get("spark.master") or asked.get("spark.master") or LOCAL
+    given, requested = _submitted(), dict(conf or {})
+    # A file does not override the master that spark-submit was given.
+    chosen = master or given.get("spark.master") or requested.get("spark.master") or LOCAL
     ours = dict(SETTINGS)
     if chosen.startswith("local"):
         ours |= {**on_one_machine(), PARTITIONS: str(os.cpu_count() or 1)}
-    whole = SparkConf().setAll(list({**ours, **(settings or {}), **given, **asked, "spark.master": chosen}.items()))
+    whole = SparkConf().setAll(list({**ours, **(settings or {}), **given, **requested, "spark.master": chosen}.items()))
     SparkContext(conf=whole, gateway=None if _submit() else _started(whole, console))
     return SparkSession.builder.getOrCreate()
 

@@ -75,8 +75,8 @@ def open_source(spark: SparkSession, kind: str, settings: Mapping[str, Any], row
 
     Notes
     -----
-    Kafka's timestamps are the producers' own unless the topic is told otherwise (LogAppendTime). Where they go back
-    within a partition, rows of a micro-batch stand in the order of the timestamps, not in that of the offsets.
+    Kafka's timestamps are the producers' own unless the topic is configured otherwise (LogAppendTime). Where they go
+    back within a partition, rows of a micro-batch stand in the order of the timestamps, not in that of the offsets.
     """
     kinds: dict[str, Opener] = {**_KINDS, "generate": partial(_generate, rows_of=rows_of)}
     if kind not in kinds:

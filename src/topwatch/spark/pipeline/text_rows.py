@@ -173,9 +173,9 @@ def _problem(form: str, schema: StructType, options: Mapping[str, str]) -> Colum
 
 def _bad_value(field: StructField) -> Column:
     text, kind = sf.col("text").getField(field.name), field.dataType
-    said = sf.lit(f"column {field.name!r}: expected {kind.simpleString()}, got '")
+    message = sf.lit(f"column {field.name!r}: expected {kind.simpleString()}, got '")
     return sf.when(
-        text.isNotNull() & _value(field).isNull(), sf.concat(said, sf.substring(text, 1, _SHOWN), sf.lit("'"))
+        text.isNotNull() & _value(field).isNull(), sf.concat(message, sf.substring(text, 1, _SHOWN), sf.lit("'"))
     )
 
 

@@ -113,8 +113,8 @@ class FolderBackend:
         self._folder.check(new)
         names = sorted(manifest.needed())
         if names:  # a pruned stream has none
-            said = {"number": manifest.number, "names": names}
-            write_whole(self._folder.uri, manifest.note, [json.dumps(said).encode()])
+            content = {"number": manifest.number, "names": names}
+            write_whole(self._folder.uri, manifest.note, [json.dumps(content).encode()])
         if gone:
             self._folder.drop([gone])
         if names and manifest.number % self._every == 0:

@@ -2,13 +2,13 @@
 
 A segment is a row of *parts*, each an Arrow stream behind a short header, so that a reader touches what it needs only.
 Its name is made of who wrote it, the task of a stage or a version of a state, and of what it holds: a task that is run
-again writes the same bytes under the same name, and no name ever stands for two contents. Who names a part also says
-its length and checksum, so that a file that was cut off, damaged or replaced is an error and never taken for another
-one. Which segments count is decided by the manifest of the version that Spark goes on from.
+again writes the same bytes under the same name, and no name ever stands for two contents. A reference to a part also
+has its length and checksum, so that a file that was cut off, damaged or replaced is an error and never taken for
+another one. Which segments count is decided by the manifest of the version that Spark goes on from.
 
 Any file system that Arrow knows will do. On a local one parts begin at pages, go straight to the disk and back
-(:mod:`topwatch.spark.node.direct_io`), and are synced before the name is handed on; who takes in a micro-batch on the
-machine that has written its rows finds them in memory (:mod:`topwatch.spark.node.shared_memory`).
+(:mod:`topwatch.spark.node.direct_io`), and are synced before the name is handed on; a task that takes in a micro-batch
+on the machine that has written its rows finds them in memory (:mod:`topwatch.spark.node.shared_memory`).
 """
 
 from __future__ import annotations

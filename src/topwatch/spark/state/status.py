@@ -107,8 +107,8 @@ def _together(buckets: list[Status]) -> Status | None:
     sums = {name: sum(getattr(status, name) for status in buckets) for name in _NUMBERS}
     # What changed last comes first: buckets that have had rows lately before others, and each one's newest first.
     lately = sorted(buckets, key=lambda status: -status.batch)
-    turns = chain.from_iterable(zip_longest(*(status.answers for status in lately)))
+    newest_first = chain.from_iterable(zip_longest(*(status.answers for status in lately)))
     return Status(
         **{**sums, "batch": max(status.batch for status in buckets)},
-        answers=tuple(answer for answer in turns if answer is not None),
+        answers=tuple(answer for answer in newest_first if answer is not None),
     )

@@ -1,7 +1,7 @@
 """Static frames: the best rows of a table, exact on any partitioning.
 
 ``top``, ``skyline`` and ``skyband`` choose in each partition first, and shuffle only what is left. Of a ``skyline``,
-what a few strong rows dominate that all tasks are told is not shuffled either. ``dominating`` counts over all
+what is dominated by a few strong rows that all tasks get is not shuffled either. ``dominating`` counts over all
 partitions: a few passes at once, when it is called, over numbers that Spark keeps meanwhile
 (:mod:`topwatch.tables.top_dominating`).
 
@@ -34,7 +34,7 @@ SCORED = ("score", "rank")  # columns that an answer has on top of the frame's
 COLUMNS = 32  # that can be preferred
 SAMPLE = 8192  # rows
 SAMPLED = 0.02  # of the rows
-STRONG = 1024  # rows at most that all tasks are told
+STRONG = 1024  # rows at most that all tasks get
 
 
 def top(df: DataFrame, k: int, score: Score, by: By = None) -> DataFrame:
@@ -212,8 +212,8 @@ def check_schema(
             raise DataError(f"{path}: df: {have.count(name)} columns are named {name!r}; rename them apart")
         if name.lower() in more:
             raise DataError(f"{path}: df: has a column {name!r}, which the answer gets; rename it")
-    for field, asked in (("columns", columns), ("by", names)):
-        for name in asked:
+    for field, requested in (("columns", columns), ("by", names)):
+        for name in requested:
             if name not in have:
                 hint = nearest_name(name, have)
                 raise DataError(f"{path}: {field}: {name!r} is missing; columns are {', '.join(have)}{hint}")

@@ -93,10 +93,10 @@ class PackedParts:
 
     def _ask(self, question: Any, add: Any = None) -> list[Any]:
         """Return the lines that partitions answer with."""
-        asked = self._chunks.mapInArrow(partial(_answer, question=question), "line binary")
+        answers = self._chunks.mapInArrow(partial(_answer, question=question), "line binary")
         if add is not None and self._parts > ADDERS:
-            asked = asked.repartition(ADDERS).mapInArrow(partial(_added, add=add), "line binary")
-        return [pickle.loads(line) for line in asked.toArrow().column("line").to_pylist()]
+            answers = answers.repartition(ADDERS).mapInArrow(partial(_added, add=add), "line binary")
+        return [pickle.loads(line) for line in answers.toArrow().column("line").to_pylist()]
 
 
 def _pack(batches: Iterable[pa.RecordBatch], sign: Floats) -> Iterator[pa.RecordBatch]:

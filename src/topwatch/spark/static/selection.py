@@ -27,9 +27,9 @@ class Choice(Protocol):
     columns: tuple[str, ...]
 
     def choose(self, table: pa.Table, values: Floats, starts: Ints, rows: Ints) -> tuple[Ints, Floats | None]:
-        """Return places in ``rows`` of those that are chosen, group by group, and their scores if they have any.
+        """Return indices into ``rows`` of those that are chosen, group by group, and their scores if they have any.
 
-        ``values`` (columns, rows) are what is read of ``rows``, places in the table, those of a group together.
+        ``values`` (columns, rows) are what is read of ``rows``, indices into the table, those of a group together.
         """
         ...
 
@@ -42,7 +42,7 @@ class Winnow:
     choice : Choice
         What is chosen.
     names : tuple of str
-        Of the columns, which Spark knows by their places: it does not take all names here.
+        Of the columns, which Spark knows by their indices: it does not take all names here.
     by : tuple of str
         Columns whose values have their own answers.
     last : bool

@@ -15,7 +15,7 @@ from topwatch.core.kernels.scoring import Floats, Ints
 
 
 def best_rows(table: pa.Table, keys: Floats, starts: Ints, rows: Ints, k: int) -> Ints:
-    """Return the places of the k best of each group, group by group and best first; NaN is no key.
+    """Return the indices of the k best of each group, group by group and best first; NaN is no key.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def _bars(keys: Floats, starts: Ints, group: Ints, k: int) -> Floats:
 
 
 def value_places(table: pa.Table) -> Ints:
-    """Return the place of each row when the larger values come first, column by column from left to right.
+    """Return the rank of each row when the larger values come first, column by column from left to right.
 
     >>> value_places(pa.table({"a": [1, 2, 1, 1], "b": ["x", "x", "z", None]})).tolist()
     [2, 0, 1, 3]

@@ -64,7 +64,7 @@ def write_words(levels: np.ndarray, lane: Ints, words: Ints) -> None:
 
 @kernel
 def count_covering(words: Ints, asked: Ints, guard: int, counts: Ints) -> None:
-    """Add to ``counts``, for each word that is asked for, how many words are at least as large in every lane."""
+    """Add to ``counts``, for each word of ``asked``, how many words are at least as large in every lane."""
     block = 2048
     for start in range(0, len(words), block):
         some = words[start : min(len(words), start + block)]

@@ -21,7 +21,7 @@ CHUNK = 16  # rows of a cell that lie together
 class Ranked(NamedTuple):
     """Distinct rows, dominators first."""
 
-    rank: np.ndarray  # (rows, columns), int32: place of the value among those of its column
+    rank: np.ndarray  # (rows, columns), int32: rank of the value among those of its column
     weight: Ints  # how many rows have these values
     word: Ints  # levels in lanes
     cell_code: Ints  # word with only what says which cell it is in
@@ -32,7 +32,7 @@ class Ranked(NamedTuple):
 class Cells(NamedTuple):
     """Rows of the skyband by cell, in the order in which cells got their first row."""
 
-    number: np.ndarray  # of a cell → its place here, or -1; int32
+    number: np.ndarray  # of a cell → its index here, or -1; int32
     cell_code: Ints
     weight: Ints  # of all rows of a cell
     chunk: Ints  # the cell's newest chunk

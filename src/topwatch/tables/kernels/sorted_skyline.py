@@ -20,7 +20,7 @@ CHUNK = 256  # rows of a group that lie together
 HALVES = 8  # columns that make groups
 ROOM = 1024  # rows of a skyline that is found easily
 LEEWAY = 4096  # rows on which more comparisons may be spent at first
-OUT, ALONE = -2, -1  # what is found of a row: dominated, or neither that nor the same as another
+OUT, ALONE = -2, -1  # the result for a row: dominated, or neither that nor the same as another
 
 
 class Scale(NamedTuple):
@@ -41,7 +41,7 @@ class Placed(NamedTuple):
     """Rows in the order in which they are looked at."""
 
     value: Floats  # (rows, columns), in another order
-    row: Ints  # their places there
+    row: Ints  # their indices there
     word: Ints
     group: Ints
     guard: int

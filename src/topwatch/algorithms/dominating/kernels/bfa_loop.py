@@ -173,7 +173,7 @@ def select(s: Scores, k: int) -> Ints:
 
 @inner
 def tell(s: Scores, rows: Rows, best: Ints, query: int, at: int, log: Log) -> Log:
-    """Log who left and who entered, given the best rows in order, and remember them."""
+    """Log which rows left and which entered, given the best rows in order, and remember them."""
     old = s.answered[0]
     new = len(best)
     log = with_room(log, old + new)

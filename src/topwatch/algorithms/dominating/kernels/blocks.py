@@ -1,10 +1,10 @@
-"""Rows by cell: each cell has a block of consecutive places for the codes, slots and bounds of its rows, oldest first.
+"""Rows by cell: each cell has a block of consecutive entries for the codes, slots and bounds of its rows, oldest first.
 
 A block that is full is compacted when its front is free, else it moves to one half as large again; blocks that are
 given up are used again. A row that expires is its cell's first, so that nothing is searched or moved for it.
 
-A place without a row has the code of a row that is not ranked. So who looks for rows behind a code can go through the
-blocks of many cells in one piece, without asking where each one's rows begin and end.
+An entry without a row has the code of a row that is not ranked. So a search for rows behind a code can scan the blocks
+of many cells in one piece, without looking up where the rows of each begin and end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from topwatch.algorithms.dominating.kernels.codes import NOT_RANKED, Lanes, cell
 from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, long, move
 from topwatch.core.kernels.scoring import Ints
 
-FIRST, KIND, BEGIN, SIZE = range(4)  # of a cell: first place, size of the block, free places at its front, rows
+FIRST, KIND, BEGIN, SIZE = range(4)  # of a cell: first entry, size of the block, free entries at its front, rows
 NO_BLOCK = -1
 KINDS = 56
 NO_BOUND = 2**30  # nothing is known of the row's score but what the cell tells
@@ -38,13 +38,13 @@ class Blocks(NamedTuple):
 
 @inlined
 def room_of(kind: int) -> int:
-    """Return how many places a block has: 8, 12, 16, 24, 32 ..."""
+    """Return how many entries a block has: 8, 12, 16, 24, 32 ..."""
     return (8 << (kind >> 1)) + (kind & 1) * (4 << (kind >> 1))
 
 
 @inner
 def with_space(b: Blocks, more: int) -> Blocks:
-    """Return the blocks, moved to larger pools when fewer than ``more`` places are unused."""
+    """Return the blocks, moved to larger pools when fewer than ``more`` entries are unused."""
     have = len(b.code)
     if b.end[0] + more <= have:
         return b
@@ -62,7 +62,7 @@ def with_space(b: Blocks, more: int) -> Blocks:
 
 @inlined
 def needs(b: Blocks, cell: int) -> int:
-    """Return how many unused places the next row of a cell may take: 0 when its block has room."""
+    """Return how many unused entries the next row of a cell may take: 0 when its block has room."""
     kind = b.cell[cell, KIND]
     if kind == NO_BLOCK:
         return room_of(ZERO)
@@ -73,7 +73,7 @@ def needs(b: Blocks, cell: int) -> int:
 
 @inlined
 def put(b: Blocks, cell: int, code: int, slot: int, bound: int) -> None:
-    """Append a row to its cell. The pools must have the places that :func:`needs` tells."""
+    """Append a row to its cell. The pools must have as many unused entries as :func:`needs` returns."""
     if needs(b, cell) > 0:
         _make_room(b, cell)
     size = b.cell[cell, SIZE]
@@ -87,7 +87,7 @@ def put(b: Blocks, cell: int, code: int, slot: int, bound: int) -> None:
 
 @leaf
 def _make_room(b: Blocks, cell: int) -> None:
-    """Make a place at the end of a cell's block."""
+    """Make room at the end of a cell's block."""
     kind = b.cell[cell, KIND]
     size = b.cell[cell, SIZE]
     if kind == NO_BLOCK:
@@ -137,7 +137,7 @@ def _empty(code: Ints, start: int, stop: int) -> None:
 
 @inlined
 def find(b: Blocks, cell: int, slot: int) -> int:
-    """Return the place of a row that is in a cell."""
+    """Return the index of a row that is in a cell."""
     at = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
     while b.slot[at] != slot:
         at += 1
@@ -174,8 +174,8 @@ def _kind_for(rows: int) -> int:
 def fill(lanes: Lanes, codes: Ints, slots: Ints, bounds: Ints, b: Blocks, growth: float) -> Blocks:
     """Put rows into their cells, oldest first, with the bounds (int32, by slot) that are known.
 
-    There will be ``growth`` times as many rows. Blocks lie in the order of their cells: who goes through neighbouring
-    cells goes through memory in order, which is several times as fast as from miss to miss.
+    There will be ``growth`` times as many rows. Blocks lie in the order of their cells: a scan of adjacent cells
+    reads memory in order, which is several times as fast as a cache miss for each.
     """
     for i in range(len(slots)):
         code = codes[slots[i]]

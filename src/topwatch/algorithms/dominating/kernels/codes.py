@@ -28,7 +28,7 @@ class Lanes(NamedTuple):
     where: Ints  # columns of the ranges
     low: Floats
     high: Floats
-    bound: Floats  # (columns, a power of two less one), rising; places behind the last are infinite
+    bound: Floats  # (columns, a power of two less one), rising; entries after the last are infinite
     bounds: Ints  # how many there are
     single: Ints  # (columns, bounds + 1): 1 for a level with one value
     shift: Ints  # where the lane begins

@@ -17,7 +17,7 @@ from topwatch.core.jit import ZERO, inlined, kernel, leaf, long, prefetch
 from topwatch.core.kernels.rows import Rows
 from topwatch.core.kernels.scoring import Ints
 
-SOME = 4  # lines of the cache with codes that are asked for ahead
+SOME = 4  # cache lines of codes to prefetch
 COUNTED, COMPARED = range(2)  # of the counters: scores counted, comparisons of rows
 
 
@@ -194,7 +194,7 @@ def count_beside(
 
 @inlined
 def _look_ahead(b: Blocks, cell: int) -> None:
-    """Ask for the first codes of a cell: those after them follow in memory."""
+    """Prefetch the first codes of a cell: those after them follow in memory."""
     at = long(b.cell[cell, FIRST] + b.cell[cell, BEGIN])
     for i in range(SOME):
         prefetch(b.code, min(at + 8 * i, len(b.code) - 1))
@@ -253,9 +253,9 @@ def _count_line(
 def _count_places(
     lanes: Lanes, rows: Rows, b: Blocks, start: int, stop: int, code: int, sure: int, slot: int, undecided: Undecided
 ) -> tuple[int, int]:
-    """Count the rows from place ``start`` to ``stop`` that a row dominates, and those that it may by their codes.
+    """Count the rows from index ``start`` to ``stop`` that a row dominates, and those that it may by their codes.
 
-    Where these are not the same, the rows are put aside; at once looked up when there is no more room for that.
+    Where these are not the same, the rows are put aside, or looked up at once when there is no more room for that.
     """
     certain = ZERO
     maybe = ZERO
@@ -277,7 +277,7 @@ def _count_places(
 def _count_piece(lanes: Lanes, codes: Ints, code: int, sure: int) -> tuple[int, int]:
     """Count the codes of rows that a row dominates, and of those that it may.
 
-    At a place without a row the guards turn around, and it is at least nothing.
+    An entry without a row loses its guards in ``^ guard``, so that it is never counted.
     """
     guard = lanes.masks[GUARD]
     certain = ZERO

@@ -63,7 +63,7 @@ from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, long
 from topwatch.core.kernels.rows import Log, Step
 from topwatch.core.kernels.scoring import Ints
 
-FEW = 64  # contenders beyond k: the board is made again with each one more
+FEW = 64  # contenders beyond k: up to so many, each new one rebuilds the board
 
 
 @leaf
@@ -81,7 +81,7 @@ def arrive(g: Course, b: Blocks, c: Contenders, s: Contenders, code: int, cell: 
 
 @leaf
 def _expect(g: Course, b: Blocks, cell: int, slot: int) -> None:
-    """Note an arrival that the cells behind its own are yet to be told of; when there are enough, tell of all."""
+    """Note an arrival that the cells behind its own do not count yet; once there are enough, count all of them."""
     g.coming[cell] += 1
     g.recent[g.now[RECENT]] = g.rows.seq[slot]
     g.now[RECENT] += 1
@@ -120,9 +120,9 @@ def expire(g: Course, b: Blocks, c: Contenders, s: Contenders, slot: int) -> Non
 
 @leaf
 def _leave(c: Contenders, seq: int) -> None:
-    seat = seat_of(c, seq)
-    if seat < c.size[ROWS] and c.seq[seat] == seq:
-        lose(c, seat)
+    index = seat_of(c, seq)
+    if index < c.size[ROWS] and c.seq[index] == seq:
+        lose(c, index)
 
 
 @inner
@@ -141,9 +141,9 @@ def admit(g: Course, c: Contenders, slot: int, score: int) -> Contenders:
 def put_off_from(
     g: Course, b: Blocks, c: Contenders, s: Contenders, due: Ints, bounds: Ints, first: int, end: int
 ) -> int:
-    """Put off the rows that are due, up to one that cannot be: returns its place, and writes what bounds it.
+    """Put off the rows that are due, up to one that cannot be: returns its index, and writes their bounds.
 
-    Nearly all rows are done with here, in a loop that makes no arrays and has no reference counts.
+    Nearly all rows are handled here, in a loop that makes no arrays and has no reference counts.
     """
     for i in range(first, end):
         done, bounds[i] = put_off(g, b, c, s, due[i], bounds[i])
@@ -283,7 +283,7 @@ def evaluate(
 def settle(g: Course, b: Blocks, c: Contenders, seeds: Ints, reported: Ints, slots: Ints) -> Contenders:
     """Begin with rows in their cells: score the seeds, and let all others be due with what their cells tell.
 
-    The first seeds are the last evaluation's answer, with the scores that were told.
+    The first seeds are the last evaluation's answer, with the scores that were reported.
     """
     sum_cells(g, b)
     if g.rules.later:
@@ -293,10 +293,10 @@ def settle(g: Course, b: Blocks, c: Contenders, seeds: Ints, reported: Ints, slo
             continue
         c = with_seats(c, 1)
         code = g.codes[seeds[i]]
-        seat = join(g.lanes, c, code, seeds[i], g.rows.seq[seeds[i]], exact_score(g, b, code, seeds[i]))
+        index = join(g.lanes, c, code, seeds[i], g.rows.seq[seeds[i]], exact_score(g, b, code, seeds[i]))
         if i < len(reported):
-            c.shown[seat] = 1
-            c.reported[seat] = reported[i]
+            c.shown[index] = 1
+            c.reported[index] = reported[i]
     elect(c, g.rules.k)
     for i in range(len(slots)):
         if g.codes[slots[i]] != NOT_RANKED and not is_among(g, c, slots[i]):

@@ -186,5 +186,5 @@ def sum_cells(g: Course, b: Blocks) -> None:
 @leaf
 def is_among(g: Course, c: Contenders, slot: int) -> bool:
     """Tell whether a row is one of these."""
-    seat = seat_of(c, g.rows.seq[slot])
-    return seat < c.size[ROWS] and c.seq[seat] == g.rows.seq[slot]
+    index = seat_of(c, g.rows.seq[slot])
+    return index < c.size[ROWS] and c.seq[index] == g.rows.seq[slot]

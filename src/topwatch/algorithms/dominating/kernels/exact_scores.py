@@ -16,7 +16,7 @@ from topwatch.core.kernels.rows import ENTER, LEAVE, Log, Rows, with_room, write
 from topwatch.core.kernels.scoring import Ints
 
 SWAPS = 8  # more changes than this are found by sorting
-ROOMY = 4096  # seats that are never too many
+ROOMY = 4096  # a capacity that is never too large
 
 
 class Contenders(NamedTuple):
@@ -41,7 +41,7 @@ ROWS, MEMBERS, GONE = range(3)
 def with_seats(c: Contenders, more: int) -> Contenders:
     """Return the contenders, moved to larger arrays when there is no room for ``more``, smaller ones when far too much.
 
-    Those that are gone are never more than have room: each had a seat when it was last shown.
+    ``gone`` never overflows: each of its rows was a contender when it was last shown.
     """
     n = c.size[ROWS]
     if n + more <= len(c.code) <= 8 * (n + more) + ROOMY:
@@ -80,7 +80,7 @@ def seat_of(c: Contenders, seq: int) -> int:
 
 @leaf
 def join(lanes: Lanes, c: Contenders, code: int, slot: int, seq: int, score: int) -> int:
-    """Take a row in at its place; there must be a seat. Returns the place."""
+    """Insert a row in the order of ticks, for which there must be room. Returns its index."""
     n = c.size[ROWS]
     at = seat_of(c, seq)
     _shift(c, at + 1, at, n - at)
@@ -209,7 +209,7 @@ def elect(c: Contenders, k: int) -> None:
         while _swap(c, k):
             pass
         return
-    # One number for score and place: of equals the newer stands behind, and is the better one.
+    # One number for score and index: of equals the newer has the higher index, and is the better one.
     keys = np.empty(n, np.int64)
     for i in range(n):
         keys[i] = c.score[i] * n + i
@@ -251,7 +251,7 @@ def report(rows: Rows, c: Contenders, at: int, query: int, log: Log) -> Log:
 
 @leaf
 def _swap(c: Contenders, k: int) -> bool:
-    """Let the best of the others in, for the worst member when all places are taken; False when none is better."""
+    """Let the best of the others in, for the worst member when there are k; False when none is better."""
     n = c.size[ROWS]
     worst = ZERO - 1
     best = ZERO - 1

@@ -194,7 +194,7 @@ def choose_pivots(g: Ground, b: Blocks) -> None:
 
 @leaf
 def place_row(g: Ground, b: Blocks, c: Contenders, at: int, cell: int) -> None:
-    """Find a bound for the row at a place that keeps it below the floor, or make it a contender; needs a seat."""
+    """Find a bound that keeps the row at an index below the floor, or make it a contender, which needs room."""
     f = g.floor
     code = b.code[at]
     epoch = f.now[LENGTH]

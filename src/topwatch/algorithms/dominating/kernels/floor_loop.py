@@ -63,13 +63,13 @@ from topwatch.core.kernels.rows import Log, Step
 from topwatch.core.kernels.scoring import Ints
 
 ON, ANEW, AGAIN = range(3)  # how a drive begins: it goes on, from rows alone, in a new grid
-NOTHING, ROOM, EPOCH, ANSWER = range(4)  # what is needed to go on: seats or places, another epoch, another answer
+NOTHING, ROOM, EPOCH, ANSWER = range(4)  # what is needed to go on: larger arrays, another epoch, another answer
 EVALUATED, ARRIVED, EXPIRED = range(3)  # of the way through a step: what has been taken of it
 
 
 @inlined
 def arrive(g: Ground, b: Blocks, c: Contenders, code: int, cell: int, slot: int) -> None:
-    """Take a ranked row in; needs a seat and places."""
+    """Take a ranked row in, for which both the blocks and the contenders must have room."""
     put(b, cell, code, slot, NO_BOUND)
     f = g.floor
     f.arrived[cell] += 1
@@ -100,7 +100,7 @@ def expire(g: Ground, b: Blocks, c: Contenders, slot: int) -> None:
 
 @inlined
 def look_ahead(g: Ground, b: Blocks, later: int, soon: int, arrives: bool) -> None:
-    """Ask for the memory of a later row's cell, and for the place that a row takes, or leaves, soon."""
+    """Prefetch the cell of a later row, and the entry that a row takes, or leaves, soon."""
     cell = cell_of(g.lanes, g.codes[later])
     prefetch(b.cell, 4 * cell)
     prefetch(g.floor.sums, cell)
@@ -134,7 +134,7 @@ def ranked_score(c: Contenders, rank: int) -> int:
 
 @inner
 def trim(g: Ground, b: Blocks, c: Contenders) -> None:
-    """Raise the floor when too many contenders reach it, and let go of those far below it."""
+    """Raise the floor when too many contenders reach it, and drop those far below it."""
     f = g.floor
     reach, _, _ = standing(c, f.now[LEVEL])
     if reach > f.k + 2 * f.slack:
@@ -227,7 +227,7 @@ def refill(g: Ground, b: Blocks, c: Contenders) -> Contenders:
 def settle_in(g: Ground, b: Blocks, c: Contenders, seeds: Ints, reported: Ints) -> Contenders:
     """Begin with rows in their cells and no bounds: score the seeds, set the floor below the best, look at the rest.
 
-    The first seeds are the last evaluation's answer, with the scores that were told.
+    The first seeds are the last evaluation's answer, with the scores that were reported.
     """
     f = g.floor
     f.now[LEVEL] = NEVER
@@ -239,12 +239,12 @@ def settle_in(g: Ground, b: Blocks, c: Contenders, seeds: Ints, reported: Ints) 
         if b.bound[at] != CONTENDS:
             score, _ = measure(g, b, code, seeds[i], NEVER, NEVER)
             c = with_seats(c, 1)
-            seat = join(g.lanes, c, code, seeds[i], g.rows.seq[seeds[i]], score)
+            index = join(g.lanes, c, code, seeds[i], g.rows.seq[seeds[i]], score)
             b.bound[at] = CONTENDS
             if i < len(reported):
-                c.member[seat] = 1
-                c.shown[seat] = 1
-                c.reported[seat] = reported[i]
+                c.member[index] = 1
+                c.shown[index] = 1
+                c.reported[index] = reported[i]
                 c.size[MEMBERS] += 1
     if c.size[ROWS] >= f.k + f.slack and f.now[LIVE] > f.k + 2 * f.slack:
         f.now[LEVEL] = ranked_score(c, f.k + f.slack)
@@ -308,7 +308,7 @@ def go_on(g: Ground, b: Blocks, c: Contenders, step: Step, way: Ints) -> int:
 def drive_floor(
     g: Ground, b: Blocks, c: Contenders, seeds: Ints, reported: Ints, begin: int, step: Step, query: int, log: Log
 ) -> tuple[Blocks, Contenders, Log]:
-    """Begin, if that is asked for, and take a step: returns what may have moved to larger arrays."""
+    """Begin, if ``begin`` says so, and take a step: returns what may have moved to larger arrays."""
     if begin == ANEW:
         c = settle_in(g, b, c, seeds, reported)
     elif begin == AGAIN:

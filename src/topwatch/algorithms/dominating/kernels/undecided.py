@@ -25,7 +25,7 @@ MOST_PIECES = 8192  # put aside
 class Undecided(NamedTuple):
     """Pieces of the pool of codes with such rows."""
 
-    piece: Ints  # first place * 2 * PIECE + places
+    piece: Ints  # first entry * 2 * PIECE + entries
     size: Ints  # one number: how many
     position: Ints  # room for rows that are looked up together
     slot: Ints
@@ -66,7 +66,7 @@ def decide(lanes: Lanes, rows: Rows, b: Blocks, u: Undecided, code: int, sure: i
 
 @leaf
 def _by_values(lanes: Lanes, rows: Rows, b: Blocks, u: Undecided, n: int, code: int, slot: int) -> int:
-    """Count the rows that a row dominates, of those at the first ``n`` places."""
+    """Count the rows that a row dominates, of those at the first ``n`` positions."""
     d = len(lanes.shift)
     for i in range(n):
         other = long(b.slot[u.position[i]])

@@ -1,8 +1,8 @@
 """The best objects in order, down to a threshold, and what changes in the first k of them.
 
 Every object whose (score, newest row) is not below the threshold is among them. A change of a score moves one entry.
-Too many entries are cut, and the threshold rises; when fewer than k are left, they are made again (by whoever owns
-them), and it falls.
+When there are too many entries, the last are cut and the threshold rises; when fewer than k are left, the owner
+rebuilds them and it falls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Bests(NamedTuple):
     newest: Ints
     object: Ints
     seated: Ints  # by object: the newest row that its entry was made with, 0 where it has none
-    threshold: Floats  # the score of the threshold
+    threshold: Floats  # the score that an entry must reach
     answer: Ints  # (3, k): objects, their newest rows and sources, as of the last evaluation
     answered: Floats  # (2, k): their scores, and the best they could still get
     member: Ints  # by object: 1 in the last answer
@@ -97,7 +97,7 @@ def rate(o: Objects, b: Bests, number: int, score: float) -> None:
 
 @leaf
 def refill(o: Objects, b: Bests) -> None:
-    """Make the entries again from all objects."""
+    """Rebuild the entries from all objects."""
     clear(b)
     for number in range(o.now[USED]):
         if o.rows[number] != 0:
@@ -119,7 +119,7 @@ def _unseat(b: Bests, number: int, score: float, newest: int) -> None:
 
 @leaf
 def clear(b: Bests) -> None:
-    """Take all entries out and lower the threshold to the ground."""
+    """Take all entries out and lower the threshold to minus infinity."""
     for i in range(b.now[SIZE]):
         b.seated[b.object[i]] = 0
     b.now[SIZE] = 0

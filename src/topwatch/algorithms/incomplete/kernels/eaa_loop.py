@@ -58,10 +58,10 @@ class Instances(NamedTuple):
     retained: Ints
     dense: Ints  # by block of slots: how many of them have a retained instance
     alive: Ints  # by object: how many of its instances are retained
-    seen: Ints  # by object: a bit for each source that has told of it while an instance of it was retained
-    promise: Floats  # (sets of sources seen, sources): the most that a source is thought to say that has said nothing
-    low: Floats  # room for what each source says
-    high: Floats  # room for what it may say
+    seen: Ints  # by object: a bit for each source that has reported it while an instance of it was retained
+    promise: Floats  # (sets of sources seen, sources): the most expected of a source that has not reported
+    low: Floats  # room for the value that each source reports
+    high: Floats  # room for the most that it may report
     top: Floats  # the best scores of a walk, best first
     holder: Ints  # their objects
     now: Ints
@@ -80,13 +80,13 @@ def _measure(o: Objects, e: Instances, number: int, row: int) -> float:
         while each != 0:
             times += 1
             if each >= row:
-                said = o.value[each & mask]
+                reported = o.value[each & mask]
                 if not any_yet:
-                    value = said
+                    value = reported
                 elif o.rule[OCCURRENCES] == LARGEST:
-                    value = max(value, said)
+                    value = max(value, reported)
                 else:
-                    value += said
+                    value += reported
                 any_yet = True
             each = o.later[each & mask]
         known = (seen >> s) & 1
@@ -186,7 +186,7 @@ def _index(e: Instances, size: int, number: int, score: float) -> int:
         return size
     if old == size and size < len(e.top):
         size += 1
-    behind = min(old, size - 1)  # the place that becomes free: the object's own, or the last
+    behind = min(old, size - 1)  # the rank that becomes free: the object's own, or the last
     rank = behind
     while rank > 0 and e.top[rank - 1] < score:
         rank -= 1

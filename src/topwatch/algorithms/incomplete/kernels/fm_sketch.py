@@ -45,7 +45,7 @@ def _set(last: Ints, some: int, bitmap: int, index: int, head: int) -> bool:
 
 @kernel
 def count_unions(last: Ints, head: int, counts: Floats) -> None:
-    """Estimate how many distinct ids each set of sources, as bits, has told of in rows from ``head`` on."""
+    """Estimate how many distinct ids each set of sources, as bits, has reported in rows from ``head`` on."""
     bitmaps = last.shape[1]
     for some in range(1, len(counts)):
         total = 0

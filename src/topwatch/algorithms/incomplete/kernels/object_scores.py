@@ -1,4 +1,4 @@
-"""Objects whose parts come in rows of their own: what each source has told of each, and the score that makes.
+"""Objects whose parts come in rows of their own: what each source has reported of each, and the score that makes.
 
 Rows are called by their ordinals; 0 is no row. A score is computed again from the parts, from left to right, whenever
 one of them changes, so that it depends on nothing but the live rows. Cost of a row or of its expiry: O(sources), and
@@ -18,7 +18,7 @@ from topwatch.core.kernels.scoring import Floats, Ints, run_program
 NOBODY = -1
 SUM, MAX, MEAN, EXPRESSION = range(4)  # how sources are combined
 SINGLE, ADD, LARGEST = range(3)  # what of several rows of one source counts
-COMBINE, OCCURRENCES, BOUNDED, MOST = range(4)  # MOST: rows of a source that an object is said to have, 0 if unknown
+COMBINE, OCCURRENCES, BOUNDED, MOST = range(4)  # MOST: rows of a source that an object has at most, 0 if unknown
 HEAD, END, FREES, DEADS, LIVE, DUPLICATES, USED = range(7)
 
 

@@ -99,7 +99,7 @@ def _search(o: Objects, b: Bests, lists: Lists) -> None:
     while more:
         more = False
         for s in range(sources):
-            ordered.high[s] = 0.0  # a source that has told nothing counts as the lowest value
+            ordered.high[s] = 0.0  # a source without a row counts as the lowest value
             at = ordered.right[2 * s]
             if at < 0:
                 continue

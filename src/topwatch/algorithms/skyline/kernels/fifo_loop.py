@@ -17,17 +17,17 @@ from topwatch.core.kernels.rows import ENTER, LEAVE, Log, Rows, Step, with_room,
 from topwatch.core.kernels.scoring import Floats, Ints
 
 BLOCK = 64  # rows compared at once
-SPARE = 64  # dropped rows that may lie around, besides a quarter
+SPARE = 64  # dropped rows that may stay, besides a quarter
 DROPPED = 2**62  # until, for a row that is dropped
 FIRST, LAST, FRESH, DROPS, GONE, COMPARED = range(6)  # of Unbeaten.now
-# FIRST to LAST: places in use; FRESH: the first that no evaluation has seen; DROPS: dropped among them; GONE: dropped
+# FIRST to LAST: indices in use; FRESH: the first that no evaluation has seen; DROPS: dropped among them; GONE: dropped
 # since the last evaluation, which had them in its answer; COMPARED: pairs so far.
 
 
 class Unbeaten(NamedTuple):
-    """The rows, by place."""
+    """The rows, by index."""
 
-    value: Floats  # (columns, places); smaller is better; NaN in the first where a row is dropped
+    value: Floats  # (columns, rows); smaller is better; NaN in the first where a row is dropped
     seq: Ints
     until: Ints  # ordinal of the youngest dominator, 0 where there is none
     reported: Ints  # 1 for rows in the last answer

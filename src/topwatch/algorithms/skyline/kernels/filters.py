@@ -80,7 +80,7 @@ def hold_apart(f: Filters, i: int, j: int) -> bool:
     """Shrink fresh boxes until that of j cannot possibly dominate that of i; False when that cannot be.
 
     SelectDimension and SelectBoundary (Algorithms 4 and 5). Between two probe sources the cost is convex in the
-    boundary, so that the best place is where it is least without them, or at a probe source.
+    boundary, so that the best boundary is where it is least without them, or at a probe source.
     """
     if not dominates(f.low, j, f.high, i):
         return True
@@ -275,7 +275,7 @@ def try_filters(f: Filters, sky: Ints, rows: Ints) -> None:
         if place_behind(f, i, sky) < 0:
             for s in range(len(sky)):
                 j = sky[s]
-                if dominates(f.point, i, f.low, j):  # i would take its place
+                if dominates(f.point, i, f.low, j):  # i would replace it in the skyline
                     for k in range(f.low.shape[1]):
                         half = f.point[i, k] + 0.5 * (f.low[j, k] - f.point[i, k])
                         f.high[i, k] = min(f.high[i, k], half if half >= f.point[i, k] else f.point[i, k])
@@ -287,7 +287,7 @@ def try_filters(f: Filters, sky: Ints, rows: Ints) -> None:
 
 @kernel
 def hold(f: Filters, sky: Ints, rows: Ints, holds: np.ndarray) -> None:
-    """Mark the rows that are in their filters, where it is certain whom of the skyline they dominate and who them."""
+    """Mark the rows that are in their filters, where dominance between them and the skyline is certain."""
     for r in range(len(rows)):
         i = rows[r]
         inside = True

@@ -22,7 +22,7 @@ SIZE, TOUCHED, COMPARED = range(3)  # of Witnessed.now: rows in the front, in th
 
 
 class Witnessed(NamedTuple):
-    """Rows by slot, and the front by place."""
+    """Rows by slot, and the front by index."""
 
     value: Floats  # (columns, slots); smaller is better
     witness: Ints
@@ -30,13 +30,13 @@ class Witnessed(NamedTuple):
     after: Ints  # of the rows with the same witness
     before: Ints
     front_index: Ints  # in the front
-    front: Ints  # slots by place
-    front_value: Floats  # (columns, places)
+    front: Ints  # slots by index
+    front_value: Floats  # (columns, rows of the front)
     reported: Ints  # 1 for rows in the last answer
     touched: Ints  # slots that have entered or left the front since the last evaluation
     marked: Ints  # by slot: 1 where it is in that list
     leaving: Ints  # by entity, room for an evaluation
-    hit: Ints  # places, room for a comparison
+    hit: Ints  # indices, room for a comparison
     now: Ints
     flags: np.ndarray  # (2, BLOCK) of bool
 
@@ -79,7 +79,7 @@ def take(w: Witnessed, x: Floats, slot: int) -> None:
 
 @leaf
 def _enter(w: Witnessed, slot: int) -> None:
-    """Give a row a witness, or a place in the front."""
+    """Give a row a witness, or append it to the front."""
     hits = ZERO
     for start in range(0, w.now[SIZE], BLOCK):
         stop = min(start + BLOCK, w.now[SIZE])
@@ -93,7 +93,7 @@ def _enter(w: Witnessed, slot: int) -> None:
                 if ge[i] and not le[i]:
                     w.hit[hits] = start + i
                     hits += 1
-    for h in range(hits - 1, -1, -1):  # the last place fills the gap, so that later ones go first
+    for h in range(hits - 1, -1, -1):  # the last entry fills the gap, so later ones go first
         beaten = w.front[w.hit[h]]
         _take_out(w, beaten)
         _attach(w, beaten, slot)

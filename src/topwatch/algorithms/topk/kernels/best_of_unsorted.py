@@ -13,7 +13,7 @@ from topwatch.algorithms.topk.kernels.sorted_runs import Runs, before, cut, put,
 from topwatch.core.jit import ZERO, inlined, leaf
 from topwatch.core.kernels.scoring import Floats
 
-FEW = 24  # rows up to which each is put at its place
+FEW = 24  # rows up to which insertion sort is used
 
 
 @leaf
@@ -42,7 +42,7 @@ def thin(runs: Runs, q: int, start: int, least: int, most: int) -> None:
 
 @leaf
 def lift(runs: Runs, q: int, k: int, top: int) -> None:
-    """Sort the best of the rest, all of it live, behind the first ``top`` rows, which are fewer than the answer has.
+    """Sort the best of the overflow, all live, behind the first ``top`` rows, which are fewer than the answer has.
 
     ``runs.oldest`` is that of the rows before ``top``, or older.
     """
@@ -94,7 +94,7 @@ def mark_of(keys: Floats, least: int, most: int) -> float:
 
 @leaf
 def sort(runs: Runs, start: int, count: int) -> None:
-    """Sort places, best first; many by a heap with the worst on top, taken from the top to the end."""
+    """Sort rows in the pool, best first; many by a heap with the worst on top, taken from the top to the end."""
     if count <= FEW:
         for i in range(start + 1, start + count):
             _sift(runs, start, i)
@@ -108,7 +108,7 @@ def sort(runs: Runs, start: int, count: int) -> None:
 
 @inlined
 def _sift(runs: Runs, start: int, index: int) -> None:
-    """Put a row at its place among the sorted ones before it."""
+    """Insert a row by rank among the sorted ones before it."""
     key = runs.key[index]
     seq = runs.seq[index]
     slot = runs.slot[index] if len(runs.slot) > 0 else 0

@@ -31,7 +31,7 @@ def _plain(distance: bool, terms: int) -> Reaching:
         total = np.zeros(WIDTH)
         for t in range(terms):
             x = columns[column[t], start : start + WIDTH]
-            with np.errstate(all="ignore"):  # there may be anything behind the rows that are asked for
+            with np.errstate(all="ignore"):  # there may be anything behind the rows that are requested
                 total = total + ((x - value[t]) * (x - value[t]) if distance else value[t] * x)
         result = total <= goal if distance else total >= goal
         return sum(1 << i for i in np.flatnonzero(result).tolist())
@@ -94,7 +94,7 @@ if COMPILED:
 
     @intrinsic
     def lowest(typing: Any, bits: Any) -> Any:
-        """Return the place of the lowest bit that is set."""
+        """Return the index of the lowest bit that is set."""
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -113,5 +113,5 @@ else:
         return int(bits) & ((1 << int(count)) - 1)
 
     def lowest(bits: int) -> int:
-        """Return the place of the lowest bit that is set."""
+        """Return the index of the lowest bit that is set."""
         return (int(bits) & -int(bits)).bit_length() - 1

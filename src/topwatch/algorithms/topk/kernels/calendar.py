@@ -1,7 +1,7 @@
-"""The calendar: which queries keep a row that expires next, without asking all of them.
+"""The calendar: which queries keep a row that expires next, without a look at all of them.
 
-Each query is noted at the ordinal of the oldest row it keeps (or an older one: then its turn changes nothing). As the
-head of the window passes, the queries noted there have their turn. O(1) per note, one look per row that expires.
+Each query is noted at the ordinal of the oldest row it keeps (or an older one: then a check changes nothing). As the
+head of the window passes, the queries noted there are checked. O(1) per note, one look per row that expires.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def note(calendar: Calendar, q: int, ordinal: int, mask: int) -> None:
         return
     if due != FAR:
         after = calendar.following[q]
-        ahead = calendar.before[q]
-        if ahead >= 0:
-            calendar.following[ahead] = after
+        previous = calendar.before[q]
+        if previous >= 0:
+            calendar.following[previous] = after
         else:
             calendar.first[due & mask] = after
         if after >= 0:
-            calendar.before[after] = ahead
+            calendar.before[after] = previous
     calendar.due[q] = ordinal
     if ordinal != FAR:
         after = calendar.first[ordinal & mask]

@@ -16,8 +16,8 @@ from topwatch.core.jit import ZERO, inlined
 from topwatch.core.kernels.rows import Rows
 from topwatch.core.kernels.scoring import Floats, Ints, Queries
 
-# Where the loop stands: next hit among arrivals; stale queries (the same place as in drive); next hit among rows that
-# leave the buffer; queries whose lists lag behind; queries that listen to more; the query that needs places, or -1;
+# Where the loop stands: next hit among arrivals; stale queries (the same index as in drive); next hit among rows that
+# leave the buffer; queries whose lists lag behind; queries that listen to more; the query whose run is full, or -1;
 # where a look at all queries was broken off; next arrival; next evaluation; end, size and largest size of the block;
 # what is next to do; the stale query to report next; room that the log lacks; whether the block must be routed again.
 HIT, STALE, GONE, MOVED, FELL, FULL, AT, ARRIVAL, EVALUATION, STOP, SIZE, MOST, PHASE, TURN, ROOM, UNSUBSCRIBED = range(

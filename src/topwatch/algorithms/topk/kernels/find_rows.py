@@ -52,8 +52,8 @@ def find_run(
 ) -> int:
     """Find the rows in consecutive slots from ``start`` whose key reaches ``threshold``; return how many.
 
-    ``out`` is room for keys, ``rows`` for as many numbers: the keys and the places in the run of those that are found
-    come first in them. ``dense``: so many rows reach a threshold that looking for them first does not pay.
+    ``out`` is room for keys, ``rows`` for as many numbers: the keys of these rows and their indices in the run come
+    first in them. ``dense``: so many rows reach a threshold that looking for them first does not pay.
     """
     kind = table.kind[q]
     size = len(out)

@@ -33,7 +33,7 @@ class Span(NamedTuple):
 # Where the loop stands: the group and how often it is evaluated, its next row and evaluation, the log's line before
 # them; within a block the query, and the row and evaluation at which it stands; then where the group's window begins.
 GROUP, EVALUATED, START, TURN, LINE, QUERY, ROW, AT, PAGE_NOW, GONE, HELD = range(11)
-NEW, DONE = -1, 1  # no block of the group has begun; all groups have been served
+NEW, DONE = -1, 1  # no block of the group has begun; all groups have been processed
 
 
 @kernel
@@ -162,7 +162,7 @@ def _begin_block(log: Log, here: Ints) -> None:
 
 @inlined
 def _turn_over(rows: Floats, start: int, stop: int, columns: Floats) -> None:
-    """Have the values of some rows column by column."""
+    """Transpose the values of some rows."""
     for r in range(stop - start):
         for c in range(len(columns)):
             columns[c, r] = rows[start + r, c]
@@ -170,7 +170,7 @@ def _turn_over(rows: Floats, start: int, stop: int, columns: Floats) -> None:
 
 @inlined
 def _ask_for(pages: Pages, runs: Runs, answers: Answers, g: int, queries: int) -> None:
-    """Fetch what the next group has, which lies anywhere in memory, while the one before it is served."""
+    """Prefetch what the next group has, which lies anywhere in memory, while the one before it is processed."""
     a = g * queries
     b = a + queries - 1
     for index in range(runs.first[a], runs.first[b] + runs.room[b], 8):
@@ -204,7 +204,7 @@ def _serve_block(
     hits: Ints,
     here: Ints,
 ) -> None:
-    """Take a block of rows query by query, until all are served or the log has no room for one."""
+    """Take a block of rows query by query, until all are processed or the log has no room for one."""
     queries = len(table.k)
     base = block.base
     behind = block.stop
@@ -283,9 +283,9 @@ def _fill(table: Queries, q: int, pages: Pages, g: int, head: int, moment: int, 
 
 @inlined
 def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, here: Ints) -> int:
-    """Say when a group is evaluated and which row is the first live one then; return how often.
+    """Compute when a group is evaluated and which row is the first live one then; return how often.
 
-    Where its window begins after that is noted in ``here``: page, place in it, rows held.
+    Where its window begins after that is noted in ``here``: page, index in it, rows held.
     """
     g = arrivals.group[i]
     n = arrivals.start[i + 1] - arrivals.start[i]
@@ -343,7 +343,7 @@ def _plan(pages: Pages, arrivals: Arrivals, span: Span, i: int, turns: Turns, he
 
 @inlined
 def _plan_growth(turns: Turns, before: int, n: int) -> None:
-    """Say that a group is evaluated after each row, and that no row expires."""
+    """Plan an evaluation after each row, while no row expires."""
     for row in range(n):
         turns.at[row] = before + row + 1
     for row in range(n):

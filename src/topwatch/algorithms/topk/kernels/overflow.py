@@ -1,7 +1,7 @@
-"""The rest of a unsorted run: rows that reach the threshold but not the answer, in no order, the expired among them.
+"""The unsorted overflow of a run: rows that reach the threshold but not the answer, including expired ones.
 
 Most rows that reach a threshold come and go without ever being an answer. So they are only appended, which touches one
-or two lines of memory; they are looked at when a place in the answer is free, and cleared when they fill the room.
+or two lines of memory; they are looked at when the answer lacks rows, and cleared when they fill the room.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from topwatch.core.jit import inlined, leaf
 
 @inlined
 def follow(runs: Runs, q: int, k: int, top: int, overflow: int, head: int) -> None:
-    """Close the gap between the sorted rows, which are ``top`` now, and the rest, which begins at rank ``overflow``."""
+    """Close the gap between the sorted rows, which are ``top`` now, and the overflow, from rank ``overflow`` on."""
     if top < k:
         _promote(runs, q, k, top, overflow, head)
         return
@@ -27,14 +27,14 @@ def follow(runs: Runs, q: int, k: int, top: int, overflow: int, head: int) -> No
 
 @leaf
 def _promote(runs: Runs, q: int, k: int, top: int, overflow: int, head: int) -> None:
-    """Clear the rest: its best live rows follow the ``top`` ones that are sorted."""
+    """Clear the overflow: its best live rows follow the ``top`` ones that are sorted."""
     _clear(runs, q, top, overflow, head)
     lift(runs, q, k, top)
 
 
 @leaf
 def shed(runs: Runs, q: int, head: int, limit: int) -> None:
-    """Clear expired rows out of the rest; when more than ``limit`` rows are left, keep the target and raise the
+    """Clear expired rows out of the overflow; when more than ``limit`` rows are left, keep the target and raise the
     threshold.
 
     Of the extra rows that a run has had for want of more, both allow half.

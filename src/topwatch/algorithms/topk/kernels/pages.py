@@ -2,7 +2,7 @@
 
 A group's rows lie in a chain of pages, oldest first. Pages are small, so that a million groups of a few rows are cheap,
 and none ever moves: a window grows by a page at its end and gives one back at its beginning. O(1) per row. Groups that
-are *away* have no pages: their rows are only counted, and lie where they came from.
+are *unmaterialised* have no pages: their rows are only counted, and lie where they came from.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def append_all(pages: Pages, arrivals: Arrivals, ticks: Ints) -> None:
 
 @inlined
 def append(pages: Pages, arrivals: Arrivals, i: int, ticks: Ints) -> None:
-    """Write the rows of the i-th group of some arrivals behind its others, unless these are away."""
+    """Write the rows of the i-th group of some arrivals behind its others, unless these are unmaterialised."""
     g = arrivals.group[i]
     if pages.unmaterialised[g] == 1:
         return
@@ -110,7 +110,7 @@ def _chain(pages: Pages, g: int) -> None:
 
 @inlined
 def release(pages: Pages, g: int, page: int, gone: int, count: int) -> None:
-    """Let a group's window begin at a place of one of its pages; those before are free."""
+    """Let a group's window begin at an index in one of its pages; the pages before it become free."""
     while pages.first[g] != page:
         old = pages.first[g]
         pages.first[g] = pages.after[old]

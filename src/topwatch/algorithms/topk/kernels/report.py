@@ -92,7 +92,7 @@ def _one_for_one(
 ) -> bool:
     """Log the usual change, in which one row left and one entered at either end of what moved from rank ``i`` on.
 
-    Both cases are told by one pass without branches: the other rows have moved on by one rank, or up by one.
+    One pass without branches detects both cases: the other rows have moved on by one rank, or up by one.
     """
     was = answers.seq[a + i : a + k]
     now = runs.seq[b + i : b + k]

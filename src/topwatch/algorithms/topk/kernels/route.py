@@ -71,7 +71,7 @@ def run_length(slots: Ints, start: int, stop: int) -> int:
     apart = 0
     for i in range(len(part)):
         apart += int(part[i] != first + i)
-    if apart == 0:  # the usual case, told without a branch per slot
+    if apart == 0:  # the usual case, detected without a branch per slot
         return stop - start
     n = 1
     while slots[start + n] == first + n:
@@ -215,7 +215,7 @@ def route_by_lists(
     while i < stop:
         n = run_length(slots, i, stop)
         locate_run(index.cells, columns, slots[i], result[i - start : i - start + n])
-        # First which rows have a list at all, without a branch; then the lists, each asked for some rows ahead.
+        # First which rows have a list at all, without a branch; then the lists, each prefetched some rows early.
         some = ZERO
         for r in range(n):
             rows[some] = r
@@ -223,9 +223,9 @@ def route_by_lists(
         listed += some
         for t in range(some):
             if t + PREFETCH_DISTANCE < some:
-                ahead = first[result[i - start + rows[t + PREFETCH_DISTANCE]]]
-                prefetch(pool, ahead)
-                prefetch(pool, ahead + 16)
+                upcoming = first[result[i - start + rows[t + PREFETCH_DISTANCE]]]
+                prefetch(pool, upcoming)
+                prefetch(pool, upcoming + 16)
             r = rows[t]
             cell = result[i - start + r]
             queries = count[cell]

@@ -51,7 +51,7 @@ def route_ahead(
 ) -> None:
     """Note whom the arrivals of the next block concern, and the rows that leave the buffer for them.
 
-    Lists may lag behind a query that listens to more: such a query is asked apart, until its lists are worth moving.
+    Lists may lag behind a query that listens to more: such a query is scored apart, until its lists are worth moving.
     """
     listen = kept.filters.listen if kept.filtered else kept.main.listen
     if not index.listed:

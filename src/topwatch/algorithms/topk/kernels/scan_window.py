@@ -35,7 +35,7 @@ def offer(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
 
 @inlined
 def _collect(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
-    """Take a candidate into a unsorted run that is being filled; of a run without a free place the best rows stay."""
+    """Take a candidate into an unsorted run that is being filled; when the run is full, only the best rows stay."""
     indices = indices_of(runs, q)
     write(runs, runs.first[q] + runs.size[q], key, seq, slot)
     runs.size[q] += 1
@@ -56,7 +56,7 @@ def _take(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
 def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, runs: Runs) -> None:
     """Fill a run with the best rows that are live at a moment (ordinals ``head`` to ``moment``).
 
-    These are ``target`` rows, of a unsorted run some more, up to ``limit`` and its extra ones.
+    These are ``target`` rows, of an unsorted run some more, up to ``limit`` and its extra ones.
     """
     start_filling(runs, q)
     if not rows.fifo:

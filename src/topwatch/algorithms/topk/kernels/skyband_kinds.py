@@ -36,7 +36,7 @@ class Skybands(NamedTuple):
     level: Ints  # filters with an index: from so many rows on the rest is cut off; 0 where none is
     listen: Floats  # rows below it are not even looked at; at most the threshold, and at most the key of any row kept
     newest: Ints  # room for pruning
-    used: Ints  # one number: places in use
+    used: Ints  # one number: how much of the pool is in use
 
 
 @inlined
@@ -60,7 +60,7 @@ def stands_at(runs: Runs, q: int, rank: int, seq: int) -> bool:
 def admit(bands: Skybands, q: int, k: int, key: float, seq: int, late: bool) -> int:
     """Take in a row that reaches the threshold; return its rank. A ``late`` row may be older than others that are kept.
 
-    The run must have a free place.
+    The run must have room for it.
     """
     runs = bands.runs
     rank = insert(runs, q, key, seq, ZERO)
@@ -237,7 +237,7 @@ def tighten(bands: Skybands) -> None:
 
 @inlined
 def full(bands: Skybands, q: int) -> bool:
-    """Tell whether a run has no free place."""
+    """Tell whether a run has no room for another row."""
     return bands.runs.size[q] >= bands.runs.room[q]
 
 
@@ -260,7 +260,7 @@ def with_places(bands: Skybands, q: int) -> Skybands:
 
 @inner
 def _larger(runs: Runs, more: int, used: Ints) -> Runs:
-    """Copy all runs into a pool with room for ``more`` places and half as many again."""
+    """Copy all runs into a pool with room for ``more`` further rows, and half as much again."""
     total = more
     for q in range(len(runs.first)):
         total += runs.room[q] + 1

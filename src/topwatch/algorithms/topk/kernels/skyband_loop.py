@@ -222,7 +222,7 @@ def _take_in(
     here: Ints,
     counters: Ints,
 ) -> None:
-    """Let rows in, and out of the buffer, before arrival ``until``, or until a query needs places."""
+    """Let rows in, and out of the buffer, before arrival ``until``, or until a query needs more room."""
     hits = result.hits
     gone = result.gone
     while here[UNSUBSCRIBED] == 0:
@@ -259,7 +259,7 @@ def _take_in(
 
 @leaf
 def _let_out(rows: Rows, table: Queries, kept: Kept, todo: Todo, here: Ints) -> None:
-    """Let the buffer's first row leave, or begin to: a query may need places before that can go on."""
+    """Let the buffer's first row leave, or begin to: a query may need more room before that can go on."""
     ordinal = kept.buffer[0]
     slot = ordinal & rows.mask
     for q in range(here[AT], len(table.k)):
@@ -278,7 +278,7 @@ def _let_out(rows: Rows, table: Queries, kept: Kept, todo: Todo, here: Ints) -> 
 
 @inner
 def _with_places(kept: Kept, here: Ints) -> Kept:
-    """Give a query more places where it needs them."""
+    """Give a query more room where it needs it."""
     q = here[FULL]
     here[FULL] = -1
     main = with_places(kept.main, q) if full(kept.main, q) else kept.main

@@ -1,7 +1,7 @@
 """Sorted runs: for each query the best rows it keeps, best first, in one pool of arrays.
 
 A run holds every live row whose key reaches its *threshold* (views), or those of them that fewer than k newer rows beat
-(skybands). Ranks are found by a vectorised count and places are made by moving memory: at these sizes both beat trees.
+(skybands). Ranks are found by a vectorised count and gaps are made by moving memory: at these sizes both beat trees.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ class Runs(NamedTuple):
     size: Ints
     threshold: Floats
     whole: Ints  # 1 while the run holds every ranked live row, so that it cannot starve
-    top: Ints  # of a unsorted run: so many rows, the answer at least, are sorted
-    oldest: Ints  # no row in the run (of a unsorted one: in its sorted part) is older; a lower bound
+    top: Ints  # of an unsorted run: so many rows, the answer at least, are sorted
+    oldest: Ints  # no row in the run (of an unsorted one: in its sorted part) is older; a lower bound
     key: Floats
     seq: Ints
     slot: Ints  # empty where the slot follows from the tick (first-in-first-out windows)
     beaten: Ints  # skybands: newer and better rows met so far
-    extra: Ints  # of a unsorted run: rows beyond the target that the last computation from scratch kept at least
+    extra: Ints  # of an unsorted run: rows beyond the target that the last computation from scratch kept at least
     most: Ints  # and how many these may become
     banded: bool
-    unsorted: bool  # only the best are sorted; behind them lies the rest, which may hold expired rows
+    unsorted: bool  # only the best are sorted; behind them lies the overflow, which may hold expired rows
 
 
 @inlined
 def indices_of(runs: Runs, q: int) -> int:
-    """Return how many places a query has."""
+    """Return how many rows a query has memory for."""
     return runs.room[q] - runs.extra[q] + runs.most[q] + 1
 
 
 @inlined
 def ask_for_more(runs: Runs, q: int) -> None:
-    """Let a starving run keep more rows: twice as many as at the last time, as long as there are places."""
+    """Let a starving run keep more rows: twice as many as at the last time, as long as there is memory."""
     extra = min(runs.most[q], 2 * runs.extra[q] + runs.target[q])
     runs.room[q] += extra - runs.extra[q]
     runs.extra[q] = extra
@@ -53,7 +53,7 @@ def ask_for_more(runs: Runs, q: int) -> None:
 
 @inlined
 def prefetch_run(runs: Runs, q: int, count: int) -> None:
-    """Ask for the memory of a run's first rows and of the place behind its last one."""
+    """Prefetch a run's first rows and the memory behind its last one."""
     first = runs.first[q]
     for index in range(first, first + count, LINE):
         prefetch(runs.key, index)
@@ -79,7 +79,7 @@ def before(key: float, seq: int, other_key: float, other_seq: int) -> bool:
 
 @inlined
 def put(runs: Runs, to: int, start: int) -> None:
-    """Copy the row at one place to another."""
+    """Copy the row at one index to another."""
     runs.key[to] = runs.key[start]
     runs.seq[to] = runs.seq[start]
     if len(runs.slot) > 0:
@@ -90,7 +90,7 @@ def put(runs: Runs, to: int, start: int) -> None:
 
 @inlined
 def write(runs: Runs, index: int, key: float, seq: int, slot: int) -> None:
-    """Write a row to a place."""
+    """Write a row at an index."""
     runs.key[index] = key
     runs.seq[index] = seq
     if len(runs.slot) > 0:
@@ -112,7 +112,7 @@ def shift(runs: Runs, to: int, start: int, count: int) -> None:
 
 @inlined
 def insert(runs: Runs, q: int, key: float, seq: int, slot: int) -> int:
-    """Put a row at its place in a run that is sorted; return its rank. The run must have a free place."""
+    """Insert a row by rank into a run that is sorted; return its rank. The run must have room for it."""
     n = runs.size[q]
     runs.size[q] = n + 1
     return _index(runs, q, n, key, seq, slot)
@@ -120,16 +120,16 @@ def insert(runs: Runs, q: int, key: float, seq: int, slot: int) -> int:
 
 @inlined
 def spare(k: int) -> int:
-    """Return how many rows beyond the answer are sorted in a unsorted run at most."""
+    """Return how many rows beyond the answer are sorted in an unsorted run at most."""
     return min(64, 8 + k // 4)
 
 
 @inlined
 def insert_loose(runs: Runs, q: int, k: int, key: float, seq: int, slot: int) -> int:
-    """Put a row at its place among the sorted ones, or to the rest when it is no better than they are.
+    """Insert a row by rank among the sorted ones, or append it to the overflow when it is no better than they are.
 
-    Return its rank, or at least k. The run must have a free place. Some more rows than the answer are sorted, so that
-    places in it are filled at once when rows expire; where they have become many, the last of them join the rest.
+    Return its rank, or at least k. The run must have room for it. Some more rows than the answer are sorted, so that
+    they replace expired ones at once; where they have become many, the last of them join the overflow.
     """
     first = runs.first[q]
     n = runs.size[q]
@@ -147,7 +147,7 @@ def insert_loose(runs: Runs, q: int, k: int, key: float, seq: int, slot: int) ->
 
 @inlined
 def _index(runs: Runs, q: int, top: int, key: float, seq: int, slot: int) -> int:
-    """Put a row at its place among the first ``top`` ones, which move on by one; return its rank."""
+    """Insert a row by rank among the first ``top`` ones; the worse ones move on by one. Return its rank."""
     first = runs.first[q]
     rank = rank_of(runs.key[first : first + top], key)
     while rank < top and runs.key[first + rank] == key and runs.seq[first + rank] > seq:

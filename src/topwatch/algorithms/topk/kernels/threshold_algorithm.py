@@ -85,7 +85,7 @@ def _bound(o: Ordered, table: Queries, q: int, c: int) -> None:
 
 @leaf
 def _read(o: Ordered, table: Queries, q: int, c: int) -> int:
-    """Read the best unread row of a column; return its place in the pool, or -1 when all have been read."""
+    """Read the best unread row of a column; return its index in the pool, or -1 when all have been read."""
     kind = table.kind[q]
     a = table.value[q, c]
     if _outwards(table, q, c):

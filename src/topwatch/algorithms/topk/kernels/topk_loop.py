@@ -37,7 +37,7 @@ from topwatch.core.kernels.scoring import BLOCK, Floats, Ints, Queries, score_ro
 HIT, STALE, OLDEST, BLOCK_START, ARRIVAL, EVALUATION, STOP, SIZE, PHASE, TURN, FELL, OLDEST_OF = range(12)
 ALIKE = 5  # 2^5 queries
 ROUTE, TAKE, JUDGE = range(3)  # phases
-SOON = 4  # hits or reports between asking for a query's rows and using them
+SOON = 4  # hits or reports between prefetching a query's rows and using them
 
 
 @kernel
@@ -103,11 +103,11 @@ def _run(
             here[TURN] = 0
             here[PHASE] = JUDGE
         while here[TURN] < here[STALE]:
-            turn = evaluate(rows, table, runs, answers, index, stale, here[TURN], here[STALE], step.at[j], log)
-            here[TURN] = turn
-            if turn < here[STALE]:
+            next_stale = evaluate(rows, table, runs, answers, index, stale, here[TURN], here[STALE], step.at[j], log)
+            here[TURN] = next_stale
+            if next_stale < here[STALE]:
                 # This query cannot be reported yet: its run starves, its lists lag behind, or the log is full.
-                q = stale[turn]
+                q = stale[next_stale]
                 if runs.size[q] < table.k[q] and runs.whole[q] == 0:
                     _fill(rows, table, runs, index, q, step.heads[j + 1], step.moment[j], here, counters)
                     if runs.threshold[q] < subscribed[q]:
@@ -237,11 +237,11 @@ def take_in(
     if index.walked:
         cells = hits.cells[start - here[BLOCK_START] : stop - here[BLOCK_START]]
         for r in range(start, stop):
-            ahead = r - start + PREFETCH_DISTANCE
-            if ahead + PREFETCH_DISTANCE < len(cells):
-                prefetch_end(index.points, cells[ahead + PREFETCH_DISTANCE])
-            if ahead < len(cells):
-                prefetch_behind(index.points, cells[ahead])
+            upcoming = r - start + PREFETCH_DISTANCE
+            if upcoming + PREFETCH_DISTANCE < len(cells):
+                prefetch_end(index.points, cells[upcoming + PREFETCH_DISTANCE])
+            if upcoming < len(cells):
+                prefetch_behind(index.points, cells[upcoming])
             link(index.points, index.cells, rows.columns, slots[r], hits.cells[r - here[BLOCK_START]])
     h = here[HIT]
     while h < hits.size[0] and hits.row[h] < stop:
@@ -304,7 +304,7 @@ def release(
 
 @leaf
 def put_in_order(answers: Answers, stale: Ints, here: Ints) -> None:
-    """Sort the stale queries: changes are reported in the order of their places."""
+    """Sort the stale queries: changes are reported in the order of their indices."""
     n = here[STALE]
     if n > 32:
         n = 0
@@ -334,7 +334,7 @@ def evaluate(
     at: int,
     log: Log,
 ) -> int:
-    """Report stale queries one after the other; return the place of the first that needs something before it can be."""
+    """Report stale queries one after the other; return the index of the first that needs something before it can be."""
     for t in range(start, stop):
         if t + SOON < stop:
             prefetch_answer(answers, stale[t + SOON])

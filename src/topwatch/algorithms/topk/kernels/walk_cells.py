@@ -30,7 +30,7 @@ class Points(NamedTuple):
     nothing moved. A cell wastes less than two chunks; with room for all rows and that, the pool never runs out.
     """
 
-    ends: Ints  # (cells, 4): first chunk and place in it, last chunk and place behind the last row
+    ends: Ints  # (cells, 4): first chunk and index in it, last chunk and index behind the last row
     following: Ints  # by chunk
     spare: Ints  # free chunks, as a stack
     spares: Ints  # one number
@@ -49,7 +49,7 @@ def prefetch_end(points: Points, cell: int) -> None:
 
 @inlined
 def prefetch_behind(points: Points, cell: int) -> None:
-    """Ask for the place behind a cell's last row, some rows before it is needed."""
+    """Prefetch the memory behind a cell's last row, some rows before it is needed."""
     index = points.ends[cell, LAST] * CHUNK + points.ends[cell, BEHIND]
     if 0 <= index < len(points.values):
         width = points.values.shape[1]
@@ -87,7 +87,7 @@ def link(points: Points, cells: Cells, columns: Floats, slot: int, cell: int) ->
 
 @inlined
 def unlink(points: Points, slot: int, fifo: bool) -> None:
-    """Take a row out of its cell: the first, if rows go in the order they came; else the first takes its place."""
+    """Take a row out of its cell: the first, if rows go in the order they came; else the first moves to its index."""
     cell = points.cell[slot]
     chunk = points.ends[cell, FIRST]
     at = points.ends[cell, AT]

@@ -39,7 +39,7 @@ def _next_one() -> None:
 
 def _load_for_all() -> None:
     """Load what most workers need."""
-    with contextlib.suppress(ImportError):  # it will be said by who needs it
+    with contextlib.suppress(ImportError):  # the module that needs it reports it
         importlib.import_module("topwatch.algorithms.topk.grouped_engine")
         importlib.import_module("topwatch.algorithms.topk.reserve")
         importlib.import_module("topwatch.algorithms.topk.kernels.prune")

@@ -1,4 +1,4 @@
-"""A pipeline in YAML: read, checked and told in words, without starting Spark.
+"""A pipeline in YAML: read, checked and described in words, without starting Spark.
 
 Examples
 --------

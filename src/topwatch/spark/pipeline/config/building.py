@@ -19,7 +19,7 @@ def window(pipeline: Pipeline) -> Window:
 
 
 def monitor(pipeline: Pipeline, asked: list[Query] | None = None) -> Monitor:
-    """Make the monitor of the pipeline's queries, or of others in its place; each value of ``by`` has one like it."""
+    """Make the monitor of the pipeline's queries, or of others instead; each value of ``by`` has one like it."""
     return Monitor(
         queries(pipeline) if asked is None else asked,
         window=window(pipeline),

@@ -59,8 +59,8 @@ class Document:
 
     def error(self, problems: list[Problem]) -> PipelineError:
         """Put all problems into one error, in the order of lines."""
-        placed = sorted(((self.index(problem.path), problem) for problem in problems), key=lambda pair: pair[0])
-        return PipelineError(*(f"{self.name}:{line}: {problem}" for (line, _), problem in placed))
+        located = sorted(((self.index(problem.path), problem) for problem in problems), key=lambda pair: pair[0])
+        return PipelineError(*(f"{self.name}:{line}: {problem}" for (line, _), problem in located))
 
 
 def compose(name: str, text: str) -> Document:
@@ -91,7 +91,7 @@ def dotted(path: Path) -> str:
 
 
 def _character(name: str, text: str, error: Any) -> str:
-    """Say which character cannot stand in YAML. Its place is found again: the parsers count bytes or characters."""
+    """Say which character cannot stand in YAML. Its index is searched for: the parsers count bytes or characters."""
     result = yaml.reader.Reader.NON_PRINTABLE.search(text)
     index, character = (result.start(), result[0]) if result else (0, str(error.character))
     return f"{name}:{text.count(chr(10), 0, index) + 1}: the character {character!r} is not accepted in YAML"
@@ -106,5 +106,5 @@ def _in_words(name: str, error: Any) -> str:
     if context and context.startswith("while") and error.context_mark and error.context_mark.line + 1 < line:
         context += f" that began in line {error.context_mark.line + 1}"
     hint = "; text with a colon in it goes in quotes" if error.problem == COLON else ""
-    said = ", ".join(part for part in (context, error.problem) if part)
-    return f"{name}:{line}: {Problem((), f'not YAML: {said}{hint}')}"
+    message = ", ".join(part for part in (context, error.problem) if part)
+    return f"{name}:{line}: {Problem((), f'not YAML: {message}{hint}')}"

@@ -66,7 +66,7 @@ class Score(OneOf):
         return make[self.kind](self.chosen)
 
     def columns(self) -> Iterator[Named]:
-        """Name the columns, each with the place where it stands."""
+        """Yield each column with its path."""
         for column in self.build().columns:
             yield (self.kind,) if self.expr else (self.kind, column), column
 
@@ -93,7 +93,7 @@ class Question(Part):
         return self
 
     def columns(self) -> Iterator[Named]:
-        """Name the columns, each with the place where it stands."""
+        """Yield each column with its path."""
         for column in self.where:
             yield ("where", column), column
 
@@ -104,7 +104,7 @@ class Scored(Question):
     score: Score = Field(description=Score.shape)
 
     def columns(self) -> Iterator[Named]:
-        """Name the columns, each with the place where it stands."""
+        """Yield each column with its path."""
         for index, column in self.score.columns():
             yield ("score", *index), column
         yield from super().columns()
@@ -131,7 +131,7 @@ class Near(Question):
         return Nearest(k=self.nearest, point=self.point, name=self.name, where=self.where)
 
     def columns(self) -> Iterator[Named]:
-        """Name the columns, each with the place where it stands."""
+        """Yield each column with its path."""
         for column in self.point:
             yield ("point", column), column
         yield from super().columns()
@@ -170,7 +170,7 @@ class Rivals(Question):
         return Dominating(k=self.dominating, prefer=self.prefer, name=self.name, where=self.where)
 
     def columns(self) -> Iterator[Named]:
-        """Name the columns, each with the place where it stands."""
+        """Yield each column with its path."""
         for column in self.prefer:
             yield ("prefer", column), column
         yield from super().columns()
@@ -196,7 +196,7 @@ class Gathered(Question):
         return IncompleteTopK(self.incomplete, self.sources, combine, name=self.name, where=self.where, **parts)
 
     def columns(self) -> Iterator[Named]:
-        """Name the columns, each with the place where it stands."""
+        """Yield each column with its path."""
         for index, column in (("source", self.source), ("value", self.value)):
             yield (index,), column
         yield from super().columns()
@@ -236,7 +236,7 @@ class Front(Question):
         return FrequentSkyline(self.skyline, self.share, self.snapshots, name=self.name, where=self.where)
 
     def columns(self) -> Iterator[Named]:
-        """Name the columns, each with the place where it stands."""
+        """Yield each column with its path."""
         for column in self.skyline:
             yield ("skyline", column), column
         yield from super().columns()

@@ -1,4 +1,4 @@
-"""The rules between fields. They speak of the fields that are fine, so that all problems are told at once."""
+"""The rules between fields. They read the fields that are valid, so that all problems are reported at once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Draft:
 
     @cached_property
     def questions(self) -> dict[int, Question]:
-        """The queries that are right, by their place in the list."""
+        """The queries that are valid, by their index in the list."""
         if "queries" in self.fine:
             return dict(enumerate(self.fine["queries"]))
         listed = self.data.get("queries")
@@ -59,7 +59,7 @@ class Draft:
         for index, value in enumerate(listed if isinstance(listed, list) else []):
             try:
                 result[index] = question(value)
-            except ValueError:  # pydantic's are ValueErrors too; the reading has told them already
+            except ValueError:  # pydantic's are ValueErrors too; the reading has reported them already
                 continue
         return result
 
@@ -129,8 +129,8 @@ def columns_are_there(draft: Draft) -> Iterator[Problem]:
     chunks = draft.get("chunks")
     if isinstance(chunks, Chunks):
         named += [(("chunks", field), getattr(chunks, field)) for field in ("source", "value")]
-    for index, asked in draft.questions.items():
-        named += [(("queries", index, *path), column) for path, column in asked.columns()]
+    for index, query in draft.questions.items():
+        named += [(("queries", index, *path), column) for path, column in query.columns()]
     there = set(known)
     missing = ((path, column) for path, column in named if column not in there)
     listed = ", ".join(known[:MOST_NAMES]) + (" ..." if len(known) > MOST_NAMES else "")
@@ -151,8 +151,8 @@ def options_fit(draft: Draft) -> Iterator[Problem]:
 def algorithms_serve(draft: Draft) -> Iterator[Problem]:
     """Ask the planner: a monitor is made and thrown away."""
     settings = Pipeline.model_construct(**{field: value for field, value in draft.fine.items() if field in SETTINGS})
-    queries = {index: asked.build() for index, asked in draft.questions.items()}
-    for problem in names_differ(draft):  # which is told there
+    queries = {index: item.build() for index, item in draft.questions.items()}
+    for problem in names_differ(draft):  # which reports it
         index = int(problem.path[1])
         if index in queries:
             queries[index] = replace(queries[index], name=f"queries[{index}]")

@@ -13,9 +13,9 @@ BYTES = 8  # of a number
 def in_a_line(pipeline: Pipeline) -> str:
     """Say what the pipeline does in one line."""
     number = len(pipeline.queries)
-    asked = f"{number:,} {'query' if number == 1 else 'queries'}"
+    what = f"{number:,} {'query' if number == 1 else 'queries'}"
     over = f"over the {pipeline.window} of {pipeline.source.chosen}{_each(pipeline)}"
-    return f"{asked} {over}, {pipeline.emit} to {pipeline.sink.chosen}"
+    return f"{what} {over}, {pipeline.emit} to {pipeline.sink.chosen}"
 
 
 def in_full(pipeline: Pipeline) -> str:

@@ -60,7 +60,7 @@ class NotAPipelineError(Exception):
 
 @dataclass(slots=True)
 class Node:
-    """A value with the place where it stands; a list of nodes, or of pairs of key and node, in place of a collection.
+    """A value with its position in the file; a list of nodes, or of pairs of key and node, instead of a collection.
 
     Attributes
     ----------
