@@ -27,8 +27,8 @@ def exact(family: str, every_kind: bool = True) -> tuple[str, ...]:
 
 def serves(algorithm: str, query: Query, window: Window) -> bool:
     """Tell whether an algorithm can serve a query."""
-    named = replace(query, name=query.name or "unnamed")
-    return algorithm == "auto" or not refusal(as_query(named), as_window(window), algorithm)
+    named, sized = replace(query, name=query.name or "unnamed"), replace(window, size=window.size or 1)
+    return algorithm == "auto" or not refusal(as_query(named), as_window(sized), algorithm)
 
 
 def servable(algorithm: str, queries: Iterable[Query], window: Window) -> list[Query]:
