@@ -51,9 +51,9 @@ def test_a_bucket_is_replaced(tmp_path: Path) -> None:
     assert read_status(str(tmp_path), "q") == Status(2, 25)
 
 
-@pytest.mark.parametrize("place", ["not/there", "s3q://unknown/scheme"])
-def test_no_folder_is_nothing_known(tmp_path: Path, index: str) -> None:
-    assert read_status(index if "://" in index else str(tmp_path / index), "q") is None
+@pytest.mark.parametrize("folder", ["not/there", "s3q://unknown/scheme"])
+def test_no_folder_is_nothing_known(tmp_path: Path, folder: str) -> None:
+    assert read_status(folder if "://" in folder else str(tmp_path / folder), "q") is None
 
 
 def test_a_folder_without_status_is_nothing_known(tmp_path: Path) -> None:
