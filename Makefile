@@ -136,7 +136,7 @@ fuzz: setup
 hosts: setup
 	$(BIN)/python tests/spark/hosts_runs.py
 
-# Fills empty kernel caches from eight processes at once, kills some, and tests what is there. Takes two hours.
+# Fills empty kernel caches from eight processes at once, kills some, and tests what is there. Takes an hour and a half.
 cache-stress: setup
 	$(BIN)/python tests/cache_stress.py --rounds 50
 

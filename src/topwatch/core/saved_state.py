@@ -49,12 +49,12 @@ class Saved:
 
     def __init__(self, arrays: Mapping[str, np.ndarray], path: str = "") -> None:
         self._arrays = dict(arrays)
-        self._index = path
+        self._path = path
 
     def part(self, prefix: str) -> Saved:
         """Take out the arrays whose names begin so, under the rest of their names."""
         mine = {name: self._arrays.pop(name) for name in list(self._arrays) if name.startswith(prefix)}
-        return Saved({name.removeprefix(prefix): a for name, a in mine.items()}, self._index + prefix)
+        return Saved({name.removeprefix(prefix): a for name, a in mine.items()}, self._path + prefix)
 
     def has(self, name: str) -> bool:
         """Tell whether there is such an array."""
@@ -114,7 +114,7 @@ class Saved:
         return array
 
     def _called(self, name: str) -> str:
-        return f"array '{self._index}{name}'"
+        return f"array '{self._path}{name}'"
 
 
 class Fields:
@@ -132,22 +132,22 @@ class Fields:
         if not isinstance(values, dict):
             refuse(path, "named fields", values)
         self._values = dict(values)
-        self._index = path
+        self._path = path
 
     def done(self) -> None:
         """Refuse fields that nobody has taken out."""
         for name in self._values:
-            refuse(f"{self._index}: {name}", "no such field", self._values[name])
+            refuse(f"{self._path}: {name}", "no such field", self._values[name])
 
     def expect(self, holds: bool, name: str, expected: str, got: object = "something else") -> None:
         """Refuse the snapshot for a field unless something holds."""
         if not holds:
-            refuse(f"{self._index}: {name}", expected, got)
+            refuse(f"{self._path}: {name}", expected, got)
 
     def raw(self, name: str) -> Any:
         """Take out a value, which is checked elsewhere."""
         if name not in self._values:
-            refuse(f"{self._index}: {name}", "a value", None)
+            refuse(f"{self._path}: {name}", "a value", None)
         return self._values.pop(name)
 
     def has(self, name: str) -> bool:
@@ -163,7 +163,7 @@ class Fields:
 
     def fields(self, name: str) -> Fields:
         """Take out named fields."""
-        return Fields(self.raw(name), f"{self._index}: {name}")
+        return Fields(self.raw(name), f"{self._path}: {name}")
 
     def maybe(self, name: str) -> Fields | None:
         """Take out named fields, or nothing where that was written."""
@@ -173,7 +173,7 @@ class Fields:
         """Take out a list of named fields."""
         value = self.raw(name)
         self.expect(isinstance(value, list), name, "a list", value)
-        return [Fields(part, f"{self._index}: {name}[{i}]") for i, part in enumerate(value)]
+        return [Fields(part, f"{self._path}: {name}[{i}]") for i, part in enumerate(value)]
 
     def whole(self, name: str, low: int = 0, high: int = MOST) -> int:
         """Take out a whole number from ``low`` to ``high``."""

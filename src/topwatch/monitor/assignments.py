@@ -1,4 +1,4 @@
-"""The registry: which engine serves each query, and in which order queries were added."""
+"""Assignments: which engine serves each query, and in which order queries were added."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Standing:
         self._head = 0  # rows before it have expired
         self._scan_until = 0  # tick until which there are no lists since they were expensive
         self._patience = PATIENCE  # windows that this lasts the next time
-        self._reported = np.zeros(2, np.int64)  # rows that were looked up in lists, and what that cost in scores
+        self._list_cost = np.zeros(2, np.int64)  # rows that were looked up in lists, and what that cost in scores
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Write a query into the tables; :meth:`start` gives it its first answer."""
@@ -163,7 +163,7 @@ class Standing:
             self.grid.index = index._replace(influence=influence)
             done = self._counters - before
             entries = int(influence.size.sum()) // max(1, len(self.table))
-            self._reported += step.arrived.size, int(done[SCORES] + MOVING * entries * done[FILLS])
+            self._list_cost += step.arrived.size, int(done[SCORES] + MOVING * entries * done[FILLS])
         self._head = int(step.heads[-1])
         return Report(log.what[: log.size[0]], log.key[: log.size[0]])
 
@@ -200,9 +200,9 @@ class Standing:
         """Tell whether lists are long or move a lot, or did a short time ago: asking all in one loop is faster then."""
         if not self._design.adaptive:
             return False
-        rows, cost = self._reported.tolist()
+        rows, cost = self._list_cost.tolist()
         if rows >= LOOK:
-            self._reported[:] = 0
+            self._list_cost[:] = 0
             if cost * EXPENSIVE > rows * len(self.table):
                 self._scan_until = self.window.tick + self._patience * max(held, LOOK)
                 self._patience = min(64, 2 * self._patience)

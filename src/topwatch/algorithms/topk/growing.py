@@ -34,7 +34,7 @@ class Growing:
 
     Parameters
     ----------
-    overflow : tuple of int
+    row_shape : tuple of int
         Shape of a row.
     dtype : dtype
         What it holds.
@@ -49,13 +49,13 @@ class Growing:
 
     _memory: mmap.mmap | None = None
 
-    def __init__(self, overflow: tuple[int, ...], dtype: Any) -> None:
-        self._rest = overflow
+    def __init__(self, row_shape: tuple[int, ...], dtype: Any) -> None:
+        self._row_shape = row_shape
         self._dtype = np.dtype(dtype)
 
     def grow(self, rows: int) -> np.ndarray:
         """Return the array with so many rows. No other view of it may be in use any more."""
-        size = max(1, rows * self._dtype.itemsize * int(np.prod(self._rest, dtype=np.int64)))
+        size = max(1, rows * self._dtype.itemsize * int(np.prod(self._row_shape, dtype=np.int64)))
         if self._memory is None:
             self._memory = _left(size) or _new(size)
         elif size > len(self._memory):
@@ -69,8 +69,8 @@ class Growing:
                 larger[: len(self._memory)] = self._memory
                 self._memory, left = larger, self._memory
                 _leave(left)
-        flat = np.frombuffer(self._memory, self._dtype, rows * int(np.prod(self._rest, dtype=np.int64)))
-        return flat.reshape(rows, *self._rest)
+        flat = np.frombuffer(self._memory, self._dtype, rows * int(np.prod(self._row_shape, dtype=np.int64)))
+        return flat.reshape(rows, *self._row_shape)
 
     def __del__(self) -> None:
         if self._memory is not None and not sys.is_finalizing():
