@@ -57,7 +57,7 @@ lock:
 	$(BIN)/uv pip compile --quiet --no-config --universal --upgrade --python-version 3.11 --extra dev --no-annotate \
 		--custom-compile-command "make lock" pyproject.toml --output-file $(LOCK)
 
-# Anew each time: the checkpoint of an earlier run has all rows read. Without Java there is the demo without Spark.
+# From the start each time: by the checkpoint of an earlier run, all rows are read. Without Java there is the demo without Spark.
 demo: setup
 	@if { $(HAS_JAVA); }; then \
 		rm -rf examples/demo && $(BIN)/topwatch run examples/demo.yml --once && printf '%s\n' $(DEMO_IS_OVER); \
@@ -67,7 +67,7 @@ demo: setup
 
 DEMO_IS_OVER := '' \
 	'examples/demo/changes     what entered and left the ten answers and when, as Parquet' \
-	'examples/demo/checkpoint  the window and the place in the stream that a next run would go on from' \
+	'examples/demo/checkpoint  the window and the offset in the stream that a next run would go on from' \
 	'' \
 	'Try next:' \
 	'  $(BIN)/topwatch explain examples/demo.yml    which algorithm serves which query, and why' \
@@ -98,10 +98,12 @@ words: setup
 # Spark waits a lot, so that its tests run in two processes, file by file. The last run has the compiler off: kernels
 # are then plain Python, which checks indices that machine code does not.
 SPREAD := -n auto --maxprocesses 4 --dist worksteal
+ON_SPARK := tests/spark tests/services/test_jdbc.py tests/services/test_kafka.py
+WITHOUT_SPARK := $(addprefix --ignore ,$(ON_SPARK))
 
 test: lint servers
-	$(BIN)/pytest $(SPREAD) --ignore tests/spark
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/spark
+	$(BIN)/pytest $(SPREAD) $(WITHOUT_SPARK)
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(ON_SPARK)
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(SPREAD) tests/conformance -m "not slow"
 
 # Which lines of the library the tests run, Spark's part left out. The report is in build/coverage/html. Machine code
@@ -110,7 +112,7 @@ test: lint servers
 coverage: setup servers
 	rm -rf build/coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(SPREAD) --cov --cov-report= tests/conformance -m "not slow"
-	$(BIN)/pytest $(SPREAD) --cov --cov-append --cov-report= --ignore tests/spark --ignore tests/conformance
+	$(BIN)/pytest $(SPREAD) --cov --cov-append --cov-report= $(WITHOUT_SPARK) --ignore tests/conformance
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report
 
@@ -119,7 +121,7 @@ bench: setup
 
 # Kills a run on Spark twenty times for each kind of pipeline and compares what it has written. Takes an hour.
 kills: setup
-	$(BIN)/python tests/spark/kills.py --kills 20
+	$(BIN)/python -m tests.support.crashes.kills --kills 20
 
 # Random cases against the oracle, and input that is changed at random: see docs/how-to/fuzz-and-test.md. What fails is
 # made small and saved in fuzz-failures/. BOUNDSCHECK=1: kernels that check their indices.
@@ -129,16 +131,16 @@ TARGETS ?=
 BOUNDSCHECK ?=
 
 fuzz: setup
-	PYTHONPATH=tests $(if $(BOUNDSCHECK),NUMBA_BOUNDSCHECK=1) $(BIN)/python -m fuzz \
+	$(if $(BOUNDSCHECK),NUMBA_BOUNDSCHECK=1) $(BIN)/python -m tests.fuzz \
 		--minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
 
 # Runs on several hosts, each a set of namespaces of this machine; kills, loses and slows down. Takes half an hour, as root.
 hosts: setup
-	$(BIN)/python tests/spark/hosts_runs.py
+	$(BIN)/python -m tests.support.hosts
 
-# Fills empty kernel caches from eight processes at once, kills some, and tests what is there. Takes an hour and a half.
+# Fills empty kernel caches from eight processes at once, kills some, and tests what is there. Takes some hours.
 cache-stress: setup
-	$(BIN)/python tests/cache_stress.py --rounds 50
+	$(BIN)/python -m tests.support.cache_stress --rounds 50
 
 clean:
 	rm -rf fuzz-failures $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/demo

@@ -77,7 +77,7 @@ def table(title: str, points: Sequence[Point]) -> Table:
     return result
 
 
-def judge(points: Sequence[Point]) -> Iterator[Verdict]:
+def evaluate(points: Sequence[Point]) -> Iterator[Verdict]:
     """Evaluate the targets for the generated streams; real ones are reported."""
     for point in points:
         s = point.setting

@@ -69,11 +69,11 @@ class Scale:
     seeds: int
     evaluations: int  # a tenth of a window apart
     budget: float  # seconds of timed rows per algorithm
-    judged: bool = True
+    has_targets: bool = True
 
 
 SCALES = {
-    "tiny": Scale((200, 400), Setting(streams=4, W=500, k=5), 1, 3, 0.05, judged=False),
+    "tiny": Scale((200, 400), Setting(streams=4, W=500, k=5), 1, 3, 0.05, has_targets=False),
     "small": Scale((500, 1000, 2000, 4000, 8000), Setting(streams=4, W=20_000, k=20), 3, 50, 2.0),
     "paper": Scale((500, 1000, 2000, 5000, 10_000, 20_000), Setting(streams=4, W=100_000, k=20), 5, 50, 8.0),
 }

@@ -20,8 +20,8 @@ from benchmarks.plain_filter import PlainFilter
 from benchmarks.report import verdict_table
 from benchmarks.sigmod2009 import Experiment, Setting
 from benchmarks.verdicts import Verdict
+from topwatch.edge.protocol.device_records import Records, Settings
 from topwatch.edge.protocol.methods import METHODS
-from topwatch.edge.protocol.records import Records, Settings
 from topwatch.edge.protocol.simulation import EXACT, Report
 from topwatch.edge.protocol.simulation import run as simulate
 
@@ -34,8 +34,8 @@ QUALITY = 0.9
 METHOD = """\
 Method: all methods see the same snapshots. Messages are counted from the first join on; those per record and timestamp
 are given, 1 is what Naive sends where everything moves. CPU is the server's, without the clients and without what the
-simulation needs to judge. The first two timestamps, with joins and compiling, do not count for CPU. Answers of Filter
-and Naive, and of Hybrid and Sampling, are compared at every timestamp."""
+simulation needs to evaluate the result. The first two timestamps, with joins and compiling, do not count for CPU.
+Answers of Filter and Naive, and of Hybrid and Sampling, are compared at every timestamp."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _summary(method: str, report: Report, records: int, setting: Setting) -> Run
     ticks = len(table["uplink"])
     each = max(1, records * ticks)
     looked = table["skyline"][table["skyline"] >= 0]
-    recall, precision = (float(table[name][setting.judged_from :].mean()) for name in ("recall", "precision"))
+    recall, precision = (float(table[name][setting.evaluated_from :].mean()) for name in ("recall", "precision"))
     return Run(
         method,
         report.uplink / each,
@@ -137,7 +137,7 @@ def run(
     for experiment in sigmod2009.experiments(size):
         if only and experiment.name not in only:
             continue
-        lasting = experiment.settings[0].judged_from > 0
+        lasting = experiment.settings[0].evaluated_from > 0
         seeds = range(seed, seed + (size.rounds if lasting else 1))
         points = []
         with progress(f"sigmod2009 {experiment.name}", len(experiment.settings)) as advance:
@@ -150,7 +150,7 @@ def run(
             screen.print(f"{experiment.name}: skipped, there is no {sigmod2009.FOLDER} in the folder that --data names")
             continue
         screen.print(_table(experiment, points))
-        result = list(judge(experiment, points)) if size.judged else []
+        result = list(evaluate(experiment, points)) if size.has_targets else []
         if result:
             screen.print(verdict_table(result))
         for point in points:
@@ -161,7 +161,7 @@ def run(
     return agreed
 
 
-def judge(experiment: Experiment, points: Sequence[Point]) -> Iterator[Verdict]:
+def evaluate(experiment: Experiment, points: Sequence[Point]) -> Iterator[Verdict]:
     """Compare the results with what the paper says of its figures, and with the targets."""
     for point in points:
         s, runs = point.setting, point.runs

@@ -19,18 +19,18 @@ from rich.text import Text
 from benchmarks import accuracy, machine, tkde2011
 from benchmarks.accuracy import Tally
 from benchmarks.report import verdict_table
+from benchmarks.takeover import continued
 from benchmarks.tkde2011 import Experiment, Scale, Setting
 from benchmarks.verdicts import Verdict
 from topwatch.datagen import generators
 from topwatch.monitor.monitor import Monitor
-from topwatch.monitor.serialization import taken_over
 from topwatch.query.queries import Dominating
 from topwatch.query.windows import last
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 ROWS_PER_PUSH = 50_000
-TURNS = 4
+REPETITIONS = 4
 REFERENCE = "floor"  # exact, and quick enough to be there everywhere
 SPEEDS = (
     ("floor", "bfa", "ant", 500.0),
@@ -42,10 +42,10 @@ BYTES_PER_ROW = 130
 
 METHOD = """\
 Method: one window is filled once; each algorithm starts from a snapshot of it. Every update, an arrival and an expiry,
-is judged. Algorithms take turns through the same updates, and answers are compared with floor's after every turn; of
-the approximate ones the mean share of right rows over these updates is told. Those that have time left then go on
-alone, so that rare but long steps count: what is told is the mean over all updates. They start from the exact answer:
-where accuracy is what is asked, part of a window goes by first. Compile time is apart."""
+is evaluated. Algorithms take turns through the same updates, and answers are compared with floor's after every
+repetition; of the approximate ones the mean share of right rows over these updates is reported. Those that have time
+left then go on alone, so that rare but long steps count: the mean over all updates is reported. They start from the
+exact answer: where accuracy is measured, part of a window goes by first. Compile time is apart."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def measure(setting: Setting, scale: Scale, seed: int, folder: Path | None) -> P
     s = setting
     begin = s.n + int(s.before * s.n)
     columns = rows_of(s, begin + scale.updates, seed, folder)
-    if columns is None or columns.shape[1] <= begin + 8 * (TURNS + 1):
+    if columns is None or columns.shape[1] <= begin + 8 * (REPETITIONS + 1):
         return None
     names = [f"x{i}" for i in range(1, s.d + 1)]
 
@@ -119,18 +119,18 @@ def measure(setting: Setting, scale: Scale, seed: int, folder: Path | None) -> P
     blob = monitor.snapshot()
     courses = {}
     for name in sorted(s.algorithms, key=lambda name: name != REFERENCE):
-        courses[name] = _Course(taken_over(blob, name, s.options(name), every=1))
+        courses[name] = _Course(continued(blob, name, every=1, **s.options(name)))
     for course in courses.values():
         for start in range(s.n, begin, ROWS_PER_PUSH):
             course.monitor.push(batch(start, min(begin, start + ROWS_PER_PUSH)))
     available = columns.shape[1] - begin
     # All go through the same updates, so that answers can be compared: as many as the slowest can afford.
     slowest = max(course.try_out(batch(begin, begin + 8)) for course in courses.values())
-    per_repetition = max(8, min((available - 8) // TURNS, int(scale.budget / TURNS / max(slowest, 1e-9))))
+    per_repetition = max(8, min((available - 8) // REPETITIONS, int(scale.budget / REPETITIONS / max(slowest, 1e-9))))
     done, wrong = begin + 8, set()
     truth = courses[REFERENCE]
     tallies = {name: Tally(truth.ids(), course.ids()) for name, course in courses.items()}
-    for _ in range(TURNS):
+    for _ in range(REPETITIONS):
         if done + per_repetition > columns.shape[1]:
             break
         changes = {name: course.push(batch(done, done + per_repetition)) for name, course in courses.items()}
@@ -174,7 +174,7 @@ class _Course:
         return [(change.at, change.op, change.id) for change in changes]
 
     def go_on(self, batch: Callable[[int, int], dict[str, np.ndarray]], start: int, stop: int, budget: float) -> None:
-        """Take more turns, as long as there are rows and time."""
+        """Go on with more updates, as long as there are rows and time."""
         while start < stop and self._seconds < budget:
             affordable = int((budget - self._seconds) * self._updates / max(self._seconds, 1e-9))
             end = min(stop, start + max(8, min(affordable, self._updates)))
@@ -195,7 +195,7 @@ class _Course:
         )  # fmt: skip
 
 
-def judge(experiment: Experiment, points: Sequence[Point]) -> Iterator[Verdict]:
+def evaluate(experiment: Experiment, points: Sequence[Point]) -> Iterator[Verdict]:
     """Evaluate the targets of an experiment."""
     if experiment.name == "answers":
         for fast, slow, data, target in SPEEDS:
@@ -206,7 +206,7 @@ def judge(experiment: Experiment, points: Sequence[Point]) -> Iterator[Verdict]:
                     what = f"{fast} / {slow}, {data.upper()}, n={point.setting.n:,}, k=256"
                     yield Verdict(what, f"at least {least:g} times as fast", f"{ratio:.1f}", ratio >= least)
     if experiment.accuracy:
-        yield from accuracy.judge(points)
+        yield from accuracy.evaluate(points)
     if experiment.name == "columns":
         for point in points:
             ratio = point.ratio("floor", "ada")
@@ -252,7 +252,7 @@ def run(
             screen.print(
                 accuracy.table(experiment.title, points) if experiment.accuracy else _table(experiment, points)
             )
-        result = list(judge(experiment, points)) if size.judged and points else []
+        result = list(evaluate(experiment, points)) if size.has_targets and points else []
         if result:
             screen.print(verdict_table(result))
         evaluated, missed = evaluated + len(result), missed + sum(not verdict.met for verdict in result)
@@ -262,7 +262,7 @@ def run(
                 line = f"ANSWERS DIFFER: {', '.join(point.wrong)} against {REFERENCE}, at {point.setting}"
                 screen.print(Text(line, style="bold white on red"))
         _write(out / f"tkde2011-{scale}-{experiment.name}.json", experiment, scale, seed, points, result)
-    reported = f"{evaluated - missed} of {evaluated} targets met" if evaluated else "at this scale no target is judged"
+    reported = f"{evaluated - missed} of {evaluated} targets met" if evaluated else "no target at this scale"
     screen.print(f"tkde2011: {reported}. Results are in {out}.")
     return agreed
 

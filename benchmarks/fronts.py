@@ -45,8 +45,8 @@ GROWTH = 1.5  # of the time with the rows, at least so much where time is quadra
 TIMES_MOOCORE = 500  # a row of a sliding window against computing again
 METHOD = """\
 Method: all have the same rows, in the layout that they want, and smaller is better in each column. They take turns; the
-median counts. A table's answers are compared row by row. Of the sliding window, rows are pushed in batches and judged
-one by one; computing again is timed at some of these rows, and the answers there are compared."""
+median counts. A table's answers are compared row by row. Of the sliding window, rows are pushed in batches and
+evaluated one by one; computing again is timed at some of these rows, and the answers there are compared."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Scale:
 
     rows: tuple[int, ...]
     dims: tuple[int, ...]
-    turns: int
+    repetitions: int
     window: int
     pushed: int
     again: int  # times that the window is computed again
-    judged: bool
+    has_targets: bool
 
 
 SCALES = {
@@ -117,7 +117,7 @@ def static(scale: Scale, seed: int) -> Iterator[list[Timed]]:
         front(columns[:, :5000])
         answers: dict[str, Report] = {}
         spent: dict[str, list[float]] = {name: [] for name in solvers}
-        for _ in range(scale.turns):
+        for _ in range(scale.repetitions):
             for name, solve in solvers.items():
                 if spent[name] and spent[name][0] > LONG:
                     continue
@@ -166,7 +166,7 @@ def window(scale: Scale, seed: int, d: int = 3, data: str = "ind") -> list[Timed
     return timed + [Timed(data, n, d, name, float(np.median(times)), size, right) for name, times in again.items()]
 
 
-def judge(experiment: str, points: Sequence[list[Timed]]) -> Iterator[Verdict]:
+def evaluate(experiment: str, points: Sequence[list[Timed]]) -> Iterator[Verdict]:
     """Evaluate the targets of an experiment."""
     for point in points:
         ours = point[0]
@@ -202,7 +202,7 @@ def run(
                 points.append(point)
                 advance(1)
         screen.print(_table(experiment, points))
-        result = list(judge(experiment, points)) if size.judged else []
+        result = list(evaluate(experiment, points)) if size.has_targets else []
         for verdict in result:
             style = "green" if verdict.met else "red"
             screen.print(Text(f"{verdict.what}: {verdict.measured}, asked {verdict.target}", style=style))

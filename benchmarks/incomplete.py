@@ -19,9 +19,9 @@ from rich.text import Text
 from benchmarks import cikm2009, incomplete_plots, machine
 from benchmarks.cikm2009 import Experiment, Rows, Scale, Setting
 from benchmarks.report import verdict_table
+from benchmarks.takeover import continued
 from benchmarks.verdicts import Verdict
 from topwatch.monitor.monitor import Monitor
-from topwatch.monitor.serialization import taken_over
 from topwatch.query.incomplete_topk import IncompleteTopK
 from topwatch.query.windows import last
 
@@ -36,12 +36,12 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "tally": ("tally", {}),
 }
 EXACT = tuple(name for name in RUNS if name != "approx")
-TURNS = 5
+REPETITIONS = 5
 PUSH = 20_000  # rows at most
 METHOD = """\
 Method: windows are filled twice over, then sizes and answers are looked at a tenth of a window apart, and their means
-told; precision and error are those of section 6.1.3 against tally, which is exact. Speed: every row is judged;
-algorithms take turns on the same rows, and the median turn counts; exact answers are compared after every turn."""
+reported; precision and error are those of section 6.1.3 against tally, which is exact. Speed: every row is evaluated;
+algorithms take turns on the same rows, and the median counts; exact answers are compared after every one."""
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,12 @@ class _Course:
     """One algorithm's way through the rows, from a window that is full."""
 
     def __init__(self, blob: bytes, algorithm: str, options: dict[str, Any], at: int) -> None:
-        self.monitor = taken_over(blob, algorithm, options)
+        self.monitor = continued(blob, algorithm, **options)
         self.at, self.paces, self.rows = at, [], 0  # type: tuple[int, list[float], int]
         self.changes: list[Any] = []
         self._size = 20
 
-    def take_turn(self, rows: Rows, budget: float) -> None:
+    def run_repetition(self, rows: Rows, budget: float) -> None:
         """Go on for about so many seconds."""
         spent, done = 0.0, 0
         while spent < budget and self.at < rows.id.size:
@@ -153,11 +153,11 @@ def race(scale: Scale, seed: int) -> tuple[list[Pace], bool]:
     filled.push(rows.batch(0, warm))
     courses = {name: _Course(filled.snapshot(), *run, warm) for name, run in RUNS.items()}
     for course in courses.values():  # compiled and warm
-        course.take_turn(rows, scale.budget / TURNS / 4)
+        course.run_repetition(rows, scale.budget / REPETITIONS / 4)
         course.paces, course.rows = [], 0
-    for _ in range(TURNS):
+    for _ in range(REPETITIONS):
         for course in courses.values():
-            course.take_turn(rows, scale.budget / TURNS)
+            course.run_repetition(rows, scale.budget / REPETITIONS)
     truth = courses["tally"]
     agreed = True
     for name in EXACT:
@@ -169,7 +169,7 @@ def race(scale: Scale, seed: int) -> tuple[list[Pace], bool]:
     ], agreed
 
 
-def judge_sizes(experiment: Experiment, points: Sequence[Point]) -> Iterator[Verdict]:
+def evaluate_sizes(experiment: Experiment, points: Sequence[Point]) -> Iterator[Verdict]:
     """Compare what is retained with the paper's tables; the flights are another data set, and are only shown."""
     for point in points:
         if point.setting.data != "synthetic":
@@ -191,7 +191,7 @@ def judge_sizes(experiment: Experiment, points: Sequence[Point]) -> Iterator[Ver
         yield Verdict("approx's", "at most half of that", f"{approx:.2f}", bool(approx <= eaa / 2))
 
 
-def judge_speed(paces: Sequence[Pace]) -> Iterator[Verdict]:
+def evaluate_speed(paces: Sequence[Pace]) -> Iterator[Verdict]:
     """Evaluate the targets of speed and size at the default."""
     known = {pace.name: pace for pace in paces}
     base, eaa, approx = (known[name] for name in ("sla, TA each row", "eaa", "approx"))
@@ -222,7 +222,7 @@ def run(
                 advance(1)
         if len(points) < len(experiment.settings):
             screen.print(Text(f"flights were skipped: --data names no folder with {cikm2009.FLIGHTS}", style="yellow"))
-        result = list(judge_sizes(experiment, points)) if size.judged else []
+        result = list(evaluate_sizes(experiment, points)) if size.has_targets else []
         if points:
             screen.print(_sizes(experiment, points))
         evaluated += _reported(screen, result)
@@ -244,14 +244,14 @@ def run(
             paces, same = race(size, seed)
             advance(1)
         agreed = agreed and same
-        result = list(judge_speed(paces)) if size.judged else []
+        result = list(evaluate_speed(paces)) if size.has_targets else []
         screen.print(_speeds(size.speed, paces))
         evaluated += _reported(screen, result)
         if not same:
             screen.print(Text("ANSWERS DIFFER between exact algorithms", style="bold white on red"))
         _write(out / f"cikm2009-{scale}-{SPEED}", SPEED, scale, seed, [asdict(pace) for pace in paces], result)
     met = sum(verdict.met for verdict in evaluated)
-    reported = f"{met} of {len(evaluated)} targets met" if evaluated else "at this scale no target is judged"
+    reported = f"{met} of {len(evaluated)} targets met" if evaluated else "no target at this scale"
     screen.print(f"cikm2009: {reported}. Results are in {out}.")
     return agreed
 
@@ -272,7 +272,8 @@ def _sizes(experiment: Experiment, points: Sequence[Point]) -> Table:
     table = Table(
         title=f"{experiment.title}\n{fixed}; the paper's in brackets", title_justify="left", box=box.SIMPLE_HEAD
     )
-    headings = (experiment.axis, "W", "eaa", "approx", "eaa, objects", "approx, objects", "precision", "error", "told")
+    objects = ("eaa, objects", "approx, objects")
+    headings = (experiment.axis, "W", "eaa", "approx", *objects, "precision", "error", "reported")
     for heading in headings if experiment.axis != "W" else headings[1:]:
         table.add_column(heading, justify="right")
     for point in points:
@@ -289,7 +290,7 @@ def _sizes(experiment: Experiment, points: Sequence[Point]) -> Table:
 
 
 def _speeds(s: Setting, paces: Sequence[Pace]) -> Table:
-    title = f"speed\nW={s.W:,}, {s.streams} streams, k={s.k}, xi={s.xi:g}, C={s.C}; every row is judged"
+    title = f"speed\nW={s.W:,}, {s.streams} streams, k={s.k}, xi={s.xi:g}, C={s.C}; every row is evaluated"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("algorithm", "rows/s", "times TA each row", "kept", "rows timed"):
         table.add_column(heading, justify="left" if heading == "algorithm" else "right")

@@ -3,7 +3,7 @@
 A cycle is ``r`` arrivals, as many expiries and an evaluation. Only ``push`` is timed, several cycles at once, so that
 Python's fixed cost of a push does not blur the picture.
 
-Algorithms take turns: a machine that others use too is slower at some times than at others, and ratios should not
+Algorithms take repetitions: a machine that others use too is slower at some times than at others, and ratios should not
 depend on who was measured when. A repetition begins with a cycle that is not timed, which fills the processor's caches.
 """
 
@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.workload import ROWS_PER_PUSH, TURNS, Setting, Workload, algorithms
+from benchmarks.workload import REPETITIONS, ROWS_PER_PUSH, Setting, Workload, algorithms
 from topwatch.monitor.changes import Changes
-from topwatch.monitor.monitor import Monitor
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +33,7 @@ class Run:
     """What one algorithm did at a setting. Counts are means: per query over the cycles, per cycle or per arrival."""
 
     algorithm: str
-    served_by: str
+    chosen: str  # by auto; else the same
     cycles: int
     arrivals: int
     seconds: float  # the median cycle, times the cycles: bursts of other work do not count
@@ -102,10 +101,10 @@ def measure(
             skipped[name] = f"{type(error).__name__}: {error}"
     gc.collect()
     gc.freeze()  # what is there stays: collecting before each repetition need not walk through all of Numba
-    for repetition in range(1, TURNS + 1):
+    for repetition in range(1, REPETITIONS + 1):
         for course in courses.values():
-            course.take_turn(-(-setting.cycles * repetition // TURNS), budget * repetition / TURNS)
-            done(int(repetition == TURNS))
+            course.run_repetition(-(-setting.cycles * repetition // REPETITIONS), budget * repetition / REPETITIONS)
+            done(int(repetition == REPETITIONS))
     runs = {}
     for name in names:
         if name in courses:
@@ -147,7 +146,7 @@ class _Course:
         self._paces: list[float] = []
         self._seconds = self._cpu = 0.0
 
-    def take_turn(self, cycles: int, budget: float) -> None:
+    def run_repetition(self, cycles: int, budget: float) -> None:
         """Go on until so many cycles or seconds have been timed in all."""
         if len(self._paces) >= cycles or self._seconds >= budget:
             return
@@ -187,7 +186,7 @@ class _Course:
         arrivals = after["rows"] - before["rows"]
         return Run(
             algorithm=self.name,
-            served_by=_served_by(self._monitor),
+            chosen=", ".join(sorted({one.algorithm for one in self._monitor.plan.queries})),
             cycles=cycles,
             arrivals=cycles * s.r,
             seconds=float(np.median(self._paces)) * cycles,
@@ -200,12 +199,6 @@ class _Course:
             scores_per_arrival=(after["scores"] - before["scores"]) / arrivals,
             digests=tuple(digest for part in self._result for digest in _digests(*part, s.r)),
         )
-
-
-def _served_by(monitor: Monitor) -> str:
-    """Read the algorithms from ``explain()``, a line "query: algorithm – reason" each."""
-    result = {line.partition(": ")[2].partition(" ")[0] for line in monitor.explain().splitlines()[1:]}
-    return ", ".join(sorted(result))
 
 
 def _digests(changes: Changes, start: int, end: int, r: int) -> list[str]:

@@ -11,7 +11,7 @@ import bisect
 
 import numpy as np
 
-from topwatch.algorithms.topk.reserve import slack_for
+from topwatch.algorithms.topk.designs import slack_for
 
 
 class PlainReserve:
@@ -22,7 +22,7 @@ class PlainReserve:
         self._points = np.ascontiguousarray(points)  # (queries, columns)
         self._ring = np.ascontiguousarray(window)  # (rows, columns); slot = ordinal modulo rows
         self._end = len(window)  # ordinal of the next row
-        self._bar = np.empty(len(points))
+        self._threshold = np.empty(len(points))
         self._oldest = np.empty(len(points), np.int64)
         self._kept: list[list[tuple[float, int]]] = [[] for _ in points]
         for q in range(len(points)):
@@ -35,7 +35,7 @@ class PlainReserve:
         ordinals = self._end - 1 - (self._end - 1 - best) % rows
         # Smaller is better, and of equal ones the newer: hence the minus.
         self._kept[q] = sorted(zip(distance[best].tolist(), (-ordinals).tolist(), strict=True))
-        self._bar[q] = self._kept[q][-1][0]
+        self._threshold[q] = self._kept[q][-1][0]
         self._oldest[q] = ordinals.min()
 
     def push(self, rows: np.ndarray) -> int:
@@ -46,13 +46,13 @@ class PlainReserve:
             difference = self._points - row
             distance = np.sqrt(np.einsum("ij,ij->i", difference, difference))
             head = self._end - len(self._ring) + 1
-            for q in np.flatnonzero(distance <= self._bar).tolist():
+            for q in np.flatnonzero(distance <= self._threshold).tolist():
                 entry = (float(distance[q]), -self._end)
                 entered += bisect.bisect(self._kept[q], entry) < self.k
                 bisect.insort(self._kept[q], entry)
                 if len(self._kept[q]) > 2 * self.target:
                     del self._kept[q][self.target :]
-                    self._bar[q] = self._kept[q][-1][0]
+                    self._threshold[q] = self._kept[q][-1][0]
             self._end += 1
             for q in np.flatnonzero(self._oldest < head).tolist():
                 self._kept[q] = [entry for entry in self._kept[q] if -entry[1] >= head]

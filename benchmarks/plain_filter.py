@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from topwatch.algorithms.skyline.kernels.boxes import dominates
+from topwatch.algorithms.skyline.kernels.dominance import dominates
 from topwatch.algorithms.skyline.kernels.filters import NEVER, Filters
+from topwatch.core.arrays import NO_INTS, Floats, Ints
 from topwatch.core.jit import ZERO, kernel, leaf
-from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.edge.protocol.device_records import Settings
 from topwatch.edge.protocol.filter import PROBE_SOURCES, FilterMethod
-from topwatch.edge.protocol.records import NONE, Settings
 
 
 class PlainFilter(FilterMethod):
@@ -25,12 +25,12 @@ class PlainFilter(FilterMethod):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.truth: Floats = np.zeros((0, settings.columns))
-        self._result: Ints = NONE
+        self._result: Ints = NO_INTS
 
     def questions(self) -> Ints:
         """Return who is probed: Algorithm 2 asks one after the other, here all that it has asked."""
         if self._rows is not None:
-            return NONE
+            return NO_INTS
         n = len(self.truth)
         probed, sky = np.zeros((2, n), np.bool_)
         sources = np.empty((n, self.settings.columns))
@@ -38,7 +38,7 @@ class PlainFilter(FilterMethod):
             self.low.copy(), self.high.copy(), self.truth, self.known[:n].copy(), self.alive[:n], probed, sky, sources
         )
         self._log = [*self._log, *sources[:count]][-PROBE_SOURCES:]
-        self._rows, self._result = NONE, np.flatnonzero(sky)
+        self._rows, self._result = NO_INTS, np.flatnonzero(sky)
         return np.flatnonzero(probed)
 
     def _settled(self) -> Ints:
@@ -59,7 +59,7 @@ def compute_skyline(
     truth: Floats,
     known: np.ndarray,
     alive: np.ndarray,
-    asked: np.ndarray,
+    probed: np.ndarray,
     sky: np.ndarray,
     sources: Floats,
 ) -> int:
@@ -85,7 +85,7 @@ def compute_skyline(
             continue
         if size:
             if not known[i]:
-                asked[i] = known[i] = True
+                probed[i] = known[i] = True
                 low[i] = truth[i]
                 high[i] = truth[i]
             for s in range(size):
@@ -98,7 +98,7 @@ def compute_skyline(
                     j = suspects[s]
                     if not known[j] and dominates(low, j, high, i):
                         source = True
-                        asked[j] = known[j] = True
+                        probed[j] = known[j] = True
                         low[j] = truth[j]
                         high[j] = truth[j]
                         if dominates(high, j, low, i):

@@ -52,8 +52,8 @@ COLUMNS = (
 
 METHOD = f"""\
 Method: one window is filled once; each algorithm starts from a snapshot of it, so that every query is computed from
-scratch over the full window. One cycle (r arrivals, r expiries, a judgement) goes untimed, then only push is timed, and
-the median cycle counts. Several cycles go into one push, up to {ROWS_PER_PUSH:,} rows. Compile time is apart. Slow
+scratch over the full window. One cycle (r arrivals, r expiries, an evaluation) goes untimed, then only push is timed,
+and the median cycle counts. Several cycles go into one push, up to {ROWS_PER_PUSH:,} rows. Compile time is apart. Slow
 algorithms stop early: see the last column. The number of cells is for those that cannot do without a grid; the others
 choose their own."""
 
@@ -119,7 +119,7 @@ def _table(experiment: Experiment, title: str, points: Sequence[Point], wide: bo
         best = max((run.speed for run in point.runs.values()), default=0.0)
         for number, run in enumerate(point.runs.values()):
             value = f"{getattr(point.setting, axis):,}" if number == 0 else ""
-            name = run.algorithm if run.served_by == run.algorithm else f"{run.algorithm} → {run.served_by}"
+            name = run.algorithm if run.chosen == run.algorithm else f"{run.algorithm} → {run.chosen}"
             cells = (column.show(point, run) for column in columns)
             table.add_row(value, name, *cells, style="bold" if run.speed == best else "")
         table.add_section()

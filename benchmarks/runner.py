@@ -111,7 +111,7 @@ def _run_sigmod2006(
         if experiment.name == "k":
             with progress(f"{name} Table 2", sizes.runs(size)) as advance:
                 kept = sizes.table_2(size, seed, advance)
-        result = verdicts.judge(experiment, points, kept) if size.judged else []
+        result = verdicts.evaluate(experiment, points, kept) if size.has_targets else []
         evaluated += result
         report.print_experiment(screen, experiment, points, kept, result)
         errors = _disagreements(points)
@@ -135,7 +135,7 @@ def _run_sigmod2006(
     if evaluated:
         screen.print(f"{name}: {len(evaluated) - missed} of {len(evaluated)} targets met. Results are in {out}.")
     else:
-        screen.print(f"{name}: at this scale no target is judged. Results are in {out}.")
+        screen.print(f"{name}: no target at this scale. Results are in {out}.")
     return wrong == 0
 
 

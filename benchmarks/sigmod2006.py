@@ -42,7 +42,7 @@ class Scale:
     cells: tuple[int, ...]
     defaults_budget: float  # seconds of timed cycles per algorithm, at the defaults
     budget: float  # and at any other setting
-    judged: bool = True  # large enough for the targets to mean something
+    has_targets: bool = True  # large enough for the targets to mean something
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ SCALES = {
         cells=(3, 5),
         defaults_budget=2.0,
         budget=2.0,
-        judged=False,
+        has_targets=False,
     ),
     "small": Scale(
         defaults=PAPER,

@@ -37,7 +37,7 @@ class Setting:
     window: int = 1000
     ticks: int = 1000
     methods: tuple[str, ...] = METHODS
-    judged_from: int = 0  # the timestamp from which recall and precision count
+    evaluated_from: int = 0  # the timestamp from which recall and precision count
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class Scale:
     u: tuple[float, ...]
     compared: int  # timestamps beside the transcription
     rounds: int  # of the experiments on quality, as many seeds
-    judged: bool = True
+    has_targets: bool = True
 
 
 _ALL_U = (0.01, 0.02, 0.04, 0.08, 0.16)
 SCALES = {
-    "tiny": Scale(Setting(n=80, d=3, ticks=12, window=20), (2, 3), (40, 80), (0.02, 0.08), 3, 1, judged=False),
+    "tiny": Scale(Setting(n=80, d=3, ticks=12, window=20), (2, 3), (40, 80), (0.02, 0.08), 3, 1, has_targets=False),
     "small": Scale(Setting(ticks=100), (2, 3, 4, 5, 6), (2500, 5000, 10_000, 20_000), _ALL_U, 8, 1),
     "paper": Scale(Setting(), (2, 3, 4, 5, 6), (2500, 5000, 10_000, 20_000), _ALL_U, 8, 3),
 }
@@ -84,7 +84,7 @@ def experiments(scale: Scale) -> list[Experiment]:
         return Experiment(name, title, axis, tuple(replace(base, **{field: value}) for value in chosen))  # type: ignore[arg-type]
 
     # Sampling and Hybrid have the same answers (Lemma 6.1), so that one of them tells the quality of both.
-    lasting = replace(base, ticks=2 * base.window, judged_from=base.window, methods=("sampling",))
+    lasting = replace(base, ticks=2 * base.window, evaluated_from=base.window, methods=("sampling",))
 
     def quality(name: str, title: str, values: tuple[float, ...]) -> Experiment:
         return Experiment(name, title, name, tuple(replace(lasting, **{name: value}) for value in values))  # type: ignore[arg-type]

@@ -51,21 +51,21 @@ class Times:
     """What a variant took."""
 
     first: list[float] = field(default_factory=list)  # seconds of first micro-batches
-    turns: list[list[float]] = field(default_factory=list)  # seconds of the others, by repetition
+    repetitions: list[list[float]] = field(default_factory=list)  # seconds of the others, by repetition
     reported: list[list[int]] = field(default_factory=list)  # by repetition: changes, sums of at and of id
 
     @property
     def later(self) -> list[float]:
         """Seconds of all micro-batches after the first."""
-        return [seconds for repetition in self.turns for seconds in repetition]
+        return [seconds for repetition in self.repetitions for seconds in repetition]
 
     def speed(self, batch: int) -> float:
         """Return rows per second after the first micro-batch."""
         return batch / float(np.median(self.later))
 
     def share(self, other: Times) -> float:
-        """Return the speed as a share of another variant's: that of the median turn."""
-        pairs = zip(self.turns, other.turns, strict=True)
+        """Return the speed as a share of another variant's: that of the median repetition."""
+        pairs = zip(self.repetitions, other.repetitions, strict=True)
         return float(np.median([np.median(theirs) / np.median(ours) for ours, theirs in pairs]))
 
 
@@ -81,19 +81,19 @@ def run(scale: str, only: Sequence[str], out: Path, seed: int, progress: Progres
         content: dict[str, Any] = {"bench": "spark", "scale": scale, "seed": seed, "machine": machine.describe()}
         if not only or "start" in only:
             starts = _starts(folder, size, scale, seed, progress)
-            evaluated += _judge_starts(starts)
+            evaluated += _evaluate_starts(starts)
             content["starts"] = starts
             screen.print(_start_table(starts))
         if not only or "stream" in only:
             measured, wrong = _streams(folder, size, seed, progress)
-            evaluated += _judge(measured, size)
+            evaluated += _evaluate(measured, size)
             content["streams"] = {name: asdict(times) for name, times in measured.items()}
             screen.print(_table(measured, size, seed))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     for line in wrong:
         screen.print(Text(line, style="bold white on red"))
-    if size.judged:
+    if size.has_targets:
         for verdict in evaluated:
             word = Text("met", style="green") if verdict.met else Text("MISSED", style="bold red")
             screen.print(Text.assemble(f"{verdict.what}: {verdict.measured}, asked {verdict.target}: ", word))
@@ -107,12 +107,12 @@ def session(partitions: int) -> SparkSession:
     """Start Spark on two cores, with the settings of ``topwatch run``."""
     from pyspark.sql import SparkSession
 
-    from topwatch.spark.pipeline.runner import SETTINGS, on_one_machine
+    from topwatch.spark.pipeline.launch import COMMAND_SETTINGS, on_one_machine
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g")
     settings = {
-        **SETTINGS,
+        **COMMAND_SETTINGS,
         **on_one_machine(),
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
@@ -159,8 +159,8 @@ def _streams(folder: Path, size: Size, seed: int, progress: Progress) -> tuple[d
     measured = {variant.name: Times() for variant in chosen}
     spark = session(1)
     try:
-        with progress("spark stream", (size.turns + 1) * len(chosen)) as advance:
-            for repetition in range(size.turns + 1):
+        with progress("spark stream", (size.repetitions + 1) * len(chosen)) as advance:
+            for repetition in range(size.repetitions + 1):
                 for number, variant in enumerate(chosen):
                     result = stream(
                         spark, variant, folder, f"{repetition}-{number}", variant.batches, count=repetition == 0
@@ -170,7 +170,7 @@ def _streams(folder: Path, size: Size, seed: int, progress: Progress) -> tuple[d
                     times.reported += result.reported
                     if repetition > 0:
                         times.first += result.first
-                        times.turns += result.turns
+                        times.repetitions += result.repetitions
                     advance(1)
     finally:
         spark.stop()
@@ -242,7 +242,7 @@ def _in_a_process(folder: Path, scale: str, seed: int, variant: str, name: str, 
     return float(done.stdout.splitlines()[-1])
 
 
-def _judge_starts(starts: dict[str, float]) -> list[Verdict]:
+def _evaluate_starts(starts: dict[str, float]) -> list[Verdict]:
     more = [starts[name] - starts["identity"] for name in ("pruned", "whole window")]
     again = starts["whole window again"]
     return [
@@ -251,7 +251,7 @@ def _judge_starts(starts: dict[str, float]) -> list[Verdict]:
     ]
 
 
-def _judge(measured: dict[str, Times], size: Size) -> list[Verdict]:
+def _evaluate(measured: dict[str, Times], size: Size) -> list[Verdict]:
     result = []
     for variant in variants(size, 0):
         if variant.options is not None:
@@ -266,7 +266,7 @@ def _judge(measured: dict[str, Times], size: Size) -> list[Verdict]:
 
 def _table(measured: dict[str, Times], size: Size, seed: int) -> Table:
     table = Table(
-        title=f"{size.batches - 1} x {size.batch:,} rows after the first micro-batch, turns: {size.turns}, 2 cores",
+        title=f"{size.batches - 1} x {size.batch:,} rows after the first micro-batch, {size.repetitions}x, 2 cores",
         title_justify="left",
         box=box.SIMPLE_HEAD,
     )

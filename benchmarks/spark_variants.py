@@ -33,12 +33,12 @@ class Size:
     small: int  # the smaller window
     few: int  # groups
     many: int
-    turns: int  # how often all variants are timed, one after the other
-    judged: bool = True
+    repetitions: int  # how often all variants are timed, one after the other
+    has_targets: bool = True
 
 
 SCALES = {
-    "tiny": Size(2_000, 2, 2_000, 200, 5, 50, 1, judged=False),
+    "tiny": Size(2_000, 2, 2_000, 200, 5, 50, 1, has_targets=False),
     "small": Size(1_000_000, 9, 1_000_000, 100_000, 100, 10_000, 3),
     "paper": Size(1_000_000, 25, 1_000_000, 100_000, 100, 10_000, 3),
 }
@@ -115,7 +115,7 @@ def variants(size: Size, seed: int) -> list[Variant]:
         Variant("identity", "every row", "", partial(_identity, columns=COLUMNS)),
         watched("pruned", "every change", window=tw.last(size.window)),
         watched("whole window", "every change", **whole),
-        watched("whole, every 10,000", "changes between judgements", every=10_000, **whole),
+        watched("whole, every 10,000", "changes between evaluations", every=10_000, **whole),
         watched("whole, small window", "every change", window=tw.last(size.small), algorithm="reserve"),
         Variant("identity, by few", "every row", "", partial(_identity, columns=(*COLUMNS, "few"))),
         watched(

@@ -90,11 +90,11 @@ class Scale:
     budget: float  # seconds of timed updates per algorithm
     updates: int  # at most
     settle: float  # of a window, that goes by before accuracy is measured
-    judged: bool = True
+    has_targets: bool = True
 
 
 SCALES = {
-    "tiny": Scale(Setting("ind", 2000, 3, 8), (1000, 2000), (2, 3), (4, 16), 0.2, 200, 0.1, judged=False),
+    "tiny": Scale(Setting("ind", 2000, 3, 8), (1000, 2000), (2, 3), (4, 16), 0.2, 200, 0.1, has_targets=False),
     "small": Scale(
         Setting("ind", 200_000, 4, 256), (50_000, 200_000), (2, 4, 6, 8), (16, 64, 256, 512), 2.0, 20_000, 0.5
     ),

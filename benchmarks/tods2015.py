@@ -53,14 +53,14 @@ class Scale:
     base: Setting
     ks: tuple[int, ...]
     budget: float  # seconds of timed rows per algorithm
-    judged: bool = True
+    has_targets: bool = True
     streams: misses.Streams = misses.FULL
 
 
 PAPER = Setting(data="ind", d=2, N=40_000, r=10_000, Q=400, k=9, cells=10, kmax=20, cycles=96, score="nearest", every=1)
 SCALES = {
     "tiny": Scale(
-        replace(PAPER, N=1000, r=50, Q=30, cycles=4, buffer=200), (1, 9), 0.2, judged=False, streams=misses.TINY
+        replace(PAPER, N=1000, r=50, Q=30, cycles=4, buffer=200), (1, 9), 0.2, has_targets=False, streams=misses.TINY
     ),
     "small": Scale(PAPER, (9, 81), 3.0),
     "paper": Scale(PAPER, KS, 30.0),
@@ -126,7 +126,7 @@ def run(
         path = out / f"tods2015-{scale}-{name}.json"
         if name == "errors":
             counted = _errors(size, folder, seed, progress, screen)
-            result = [verdict for one in counted for verdict in one.verdicts()] if size.judged else []
+            result = [verdict for one in counted for verdict in one.verdicts()] if size.has_targets else []
             if result:
                 screen.print(report.verdict_table(result))
             report.write_json(path, {**about, "errors": [asdict(one) for one in counted]}, [], [], result)
@@ -138,8 +138,8 @@ def run(
         for point, speed in zip(points, plain, strict=True):
             screen.print(_table(name, point, speed))
         result = []
-        if size.judged and name in ("defaults", "drift"):
-            result = list(_judge(points, plain) if name == "defaults" else map(_drifting, points))
+        if size.has_targets and name in ("defaults", "drift"):
+            result = list(_evaluate(points, plain) if name == "defaults" else map(_drifting, points))
         if result:
             screen.print(report.verdict_table(result))
         errors = [where for point in points if (where := measure.disagreement(_exact(point)))]
@@ -195,7 +195,7 @@ def _plain(setting: Setting, seed: int) -> float:
     return 1200 / (time.perf_counter() - then) / 1e6
 
 
-def _judge(points: Sequence[measure.Point], plain: Sequence[float]) -> Iterator[verdicts.Verdict]:
+def _evaluate(points: Sequence[measure.Point], plain: Sequence[float]) -> Iterator[verdicts.Verdict]:
     for number, (point, speed) in enumerate(zip(points, plain, strict=True)):
         for fast, slow, least, aim in SPEEDS:
             if fast not in point.runs or (slow != "plain" and slow not in point.runs):

@@ -37,7 +37,7 @@ class Verdict:
     met: bool
 
 
-def judge(experiment: Experiment, points: Sequence[Point], sizes: Sequence[Size]) -> list[Verdict]:
+def evaluate(experiment: Experiment, points: Sequence[Point], sizes: Sequence[Size]) -> list[Verdict]:
     """Evaluate the targets of an experiment; what was not measured is left out."""
     result: list[Verdict] = []
     if experiment.name == "defaults":
@@ -51,11 +51,11 @@ def judge(experiment: Experiment, points: Sequence[Point], sizes: Sequence[Size]
     return result
 
 
-def place(point: Point) -> str:
+def setting_name(point: Point) -> str:
     """Name a setting by what differs most.
 
     >>> from benchmarks.sigmod2006 import PAPER
-    >>> place(Point(PAPER, {}, {}))
+    >>> setting_name(Point(PAPER, {}, {}))
     'IND, k=20'
     """
     return f"{point.setting.data.upper()}, k={point.setting.k}"
@@ -66,7 +66,7 @@ def _speeds(points: Sequence[Point]) -> Iterator[Verdict]:
         ratio = points[number].ratio(fast, slow)
         if ratio is not None:
             aim = f", aim {AIMS[fast, slow]}" if (fast, slow) in AIMS else ""
-            what = f"{fast} / {slow}, {place(points[number])}"
+            what = f"{fast} / {slow}, {setting_name(points[number])}"
             yield Verdict(what, f"at least {target:g} times as fast{aim}", f"{ratio:.2f}", ratio >= target)
 
 
@@ -101,12 +101,11 @@ def _choice(point: Point) -> Verdict:
     fixed = {name: run.speed for name, run in point.runs.items() if name != "auto"}
     fastest, best = max(fixed.items(), key=lambda item: item[1], default=("auto", auto.speed))
     # Where auto took one algorithm, that one's own run is what counts: the rest is noise.
-    taken = fixed.get(auto.served_by, auto.speed)
+    taken = fixed.get(auto.chosen, auto.speed)
     return Verdict(
         f"auto, {point.setting.data.upper()}, Q={point.setting.Q:,}",
         "takes the fastest",
-        f"took {auto.served_by}, {taken:.3g} M/s"
-        + ("" if fastest == auto.served_by else f"; {fastest} {best:.3g} M/s"),
+        f"took {auto.chosen}, {taken:.3g} M/s" + ("" if fastest == auto.chosen else f"; {fastest} {best:.3g} M/s"),
         taken >= (1 - SAME_SPEED) * best,
     )
 

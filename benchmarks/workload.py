@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 from benchmarks import real
+from benchmarks.takeover import continued
 from topwatch.algorithms import registry
 from topwatch.algorithms.options import Option
-from topwatch.datagen import generators, moving
+from topwatch.datagen import generators
 from topwatch.monitor.monitor import Monitor
-from topwatch.monitor.serialization import taken_over
 from topwatch.query.queries import Nearest, TopK
 from topwatch.query.scores import linear, product, quadratic
 from topwatch.query.windows import last
 
 ROWS_PER_PUSH = 50_000
-TURNS = 5  # of each algorithm in a measurement
+REPETITIONS = 5  # of each algorithm in a measurement
 REAL = ("luce", "luce-shuffled")
 VARIANTS = {"rapf2": "rapf", "reserve-scan": "reserve", "pa-switch": "pa"}  # the largest buffer; no lists; may switch
 SCORES = {"linear": linear, "product": product, "quadratic": quadratic}
@@ -65,7 +65,7 @@ class Workload:
 
     def __init__(self, setting: Setting, seed: int) -> None:
         self.setting = s = setting
-        rows = _rows(s.data, s.N + (1 + TURNS + s.cycles) * s.r, s.d, seed, s.folder)
+        rows = _rows(s.data, s.N + (1 + REPETITIONS + s.cycles) * s.r, s.d, seed, s.folder)
         self._columns = {f"x{i}": column for i, column in enumerate(rows, 1)}
         queries = _nearest(s, rows, seed) if s.score == "nearest" else _queries(s, seed)
         monitor = Monitor(queries, last(s.N), every=s.every or s.r, id=None)
@@ -80,7 +80,7 @@ class Workload:
     def start(self, algorithm: str) -> Monitor:
         """Let an algorithm take over the full window."""
         options = _options(self.setting, algorithm)
-        return taken_over(self._snapshot, VARIANTS.get(algorithm, algorithm), options)
+        return continued(self._snapshot, VARIANTS.get(algorithm, algorithm), **options)
 
 
 def algorithms() -> list[str]:
@@ -96,7 +96,7 @@ def gridded() -> list[str]:
 @lru_cache(maxsize=1)
 def _rows(data: str, rows: int, d: int, seed: int, folder: str) -> np.ndarray:
     if data == "moving":
-        return moving.rows(rows, d, seed)
+        return generators.moving(rows, d, seed)
     if data in REAL:
         return real.rows(folder, rows, d, seed if data == "luce-shuffled" else None)
     return generators.generate(data, rows, d, seed)

@@ -18,8 +18,8 @@ from pydantic_core import PydanticUndefined
 
 from topwatch.cli.main import cli
 from topwatch.spark.pipeline.config import query_models, sink_models, source_models
+from topwatch.spark.pipeline.config.fields import OneOf, Part
 from topwatch.spark.pipeline.config.model import Chunks, Pipeline, Window
-from topwatch.spark.pipeline.config.parts import OneOf, Part
 
 _MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
 _OUTSIDE = re.compile(r"(?<!!)\[([^\]]+)\]\((?:\.\./)+(?:src|tests|benchmarks|examples|[A-Z]+\.md)[^)]*\)")
@@ -74,7 +74,7 @@ def pipeline() -> str:
             "Every query has a field that says what kind it is.",
             "",
             *(line for name, kind in query_models.KINDS.items() for line in _part(name, kind)),
-            *_part("score", query_models.Score),
+            *_part("score", query_models.ScoreModel),
             *_choices("Sinks", sink_models.Sink),
         ]
     )

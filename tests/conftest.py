@@ -1,21 +1,23 @@
-"""Seeds that are printed and can be given again, and sizes that fit the machine code or the bare interpreter."""
+"""Seeds that are printed and can be given again, sizes that fit the machine code or the bare interpreter, and Spark."""
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 import zlib
-from collections.abc import Generator
-from pathlib import Path
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 import hypothesis
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # the tests share modules: oracle, streams, lockstep
+from tests.support.sizes import COMPILED, SCALE, Scale
 
-from sizes import COMPILED, SCALE, Scale
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPARK_AND_JARS = pytest.StashKey[str]()
 
 hypothesis.settings.register_profile(
     "topwatch",
@@ -38,6 +40,12 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"topwatch: --seed={config.getoption('--seed')}, kernels {'compiled' if COMPILED else 'interpreted'}"
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    # Which connector was tried matters: it may be older than Spark where no repository has the same version.
+    if SPARK_AND_JARS in config.stash:
+        terminalreporter.write_line(config.stash[SPARK_AND_JARS])
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
@@ -55,6 +63,20 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 @pytest.fixture(scope="session")
 def scale() -> Scale:
     return SCALE
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from tests.support import spark_session  # loads PySpark, which most tests do without
+    from tests.support.servers.maven_jars import UnavailableError, java
+
+    try:
+        java()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    with spark_session.started(tmp_path_factory.mktemp("spark")) as (session, described):
+        request.config.stash[SPARK_AND_JARS] = described
+        yield session
 
 
 @pytest.fixture(autouse=True)

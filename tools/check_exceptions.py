@@ -32,8 +32,8 @@ def violated(root: Path) -> set[tuple[str, str]]:
     command = [str(RUFF), "check", "--select", ",".join(RULES), "--config", "lint.per-file-ignores={}"]
     command += ["--output-format", "json", "--exit-zero", "."]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    found: Sequence[Mapping[str, str]] = json.loads(done.stdout)
-    return {(Path(each["filename"]).relative_to(root.resolve()).as_posix(), each["code"]) for each in found}
+    violations: Sequence[Mapping[str, str]] = json.loads(done.stdout)
+    return {(Path(each["filename"]).relative_to(root.resolve()).as_posix(), each["code"]) for each in violations}
 
 
 def main(root: Path) -> int:

@@ -27,10 +27,9 @@ ALLOWED: Mapping[str, Allowed] = {
     "kernels": Allowed(["core", "tables", "algorithms/*"], "the compiled functions of the package around it"),
     "engine": Allowed(["core", "algorithms/*"], "core has the protocol, each family its implementation"),
     "grid": Allowed(["algorithms/topk", "algorithms/dominating"], "the cells that a family sorts its rows into"),
-    "sampling": Allowed(
-        ["algorithms/skyline", "edge/protocol"], "the Sampling of SIGMOD 2009, in one process and by message"
-    ),
     "skyline": Allowed(["algorithms", "tables"], "the query Skyline, over a stream and over a table"),
+    "planner": Allowed(["monitor", "spark"], "chooses how queries are served: in a monitor, and on Spark around it"),
+    "levels": Allowed(["tables", "tables/kernels"], "levels of values among bounds, and their compiled part"),
     "monitor": Allowed(["", "monitor"], "the package and the class that it is named after"),
 }
 
@@ -42,7 +41,7 @@ def shared_names(package: Path) -> dict[str, list[Path]]:
         module = file.parent if file.name == "__init__.py" else file
         if module != package and not file.name.startswith("__main__"):
             paths[module.stem].append(module.relative_to(package))
-    return {name: found for name, found in sorted(paths.items()) if len(found) > 1}
+    return {name: same for name, same in sorted(paths.items()) if len(same) > 1}
 
 
 def covers(glob: str, folder: str) -> bool:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 MOST_NAMES = 60  # that the report lists
-DEFAULT_PATHS = ("src", "benchmarks", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+DEFAULT_PATHS = ("src", "benchmarks", "tests", "tools", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _CODE = re.compile(r"``.*?``|`[^`\n]*`", re.DOTALL)
@@ -148,7 +148,7 @@ def area_of(path: str) -> str:
 
 
 def check_file(path: str, source: str, words: WordList) -> list[Finding]:
-    """Return what is found in a file, line by line; ``path`` is relative to the top folder."""
+    """Return the words in a file, line by line; ``path`` is relative to the top folder."""
     used = [word for word in words.words if word.holds(path)]
     allowed = [entry for entry in words.allowed if entry.holds(path)]
     names = {entry.name for entry in allowed}
@@ -331,7 +331,7 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Return what keeps the places of lines, and words on both sides apart."""
+    """Return what keeps the numbers of lines, and words on both sides apart."""
     return " # " + "\n" * match[0].count("\n")
 
 

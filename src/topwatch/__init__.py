@@ -15,18 +15,37 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from topwatch.algorithms.registry import Algorithm, register_algorithm
-    from topwatch.monitor.changes import Answer, Change, Changes, Entry
-    from topwatch.monitor.monitor import Monitor
-    from topwatch.query.errors import DataError, PlanError, QueryError, TopwatchError
-    from topwatch.query.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Skyline, Threshold, TopK
-    from topwatch.query.scores import distance, expr, linear, product, quadratic
-    from topwatch.query.windows import last, latest
+    from topwatch.algorithms.registry import Algorithm as Algorithm
+    from topwatch.algorithms.registry import register_algorithm as register_algorithm
+    from topwatch.monitor.changes import Answer as Answer
+    from topwatch.monitor.changes import Change as Change
+    from topwatch.monitor.changes import Changes as Changes
+    from topwatch.monitor.changes import Entry as Entry
+    from topwatch.monitor.monitor import Monitor as Monitor
+    from topwatch.query.errors import DataError as DataError
+    from topwatch.query.errors import PipelineError as PipelineError
+    from topwatch.query.errors import PlanError as PlanError
+    from topwatch.query.errors import QueryError as QueryError
+    from topwatch.query.errors import TopwatchError as TopwatchError
+    from topwatch.query.queries import Dominating as Dominating
+    from topwatch.query.queries import FrequentSkyline as FrequentSkyline
+    from topwatch.query.queries import IncompleteTopK as IncompleteTopK
+    from topwatch.query.queries import Nearest as Nearest
+    from topwatch.query.queries import Skyline as Skyline
+    from topwatch.query.queries import Threshold as Threshold
+    from topwatch.query.queries import TopK as TopK
+    from topwatch.query.scores import distance as distance
+    from topwatch.query.scores import expr as expr
+    from topwatch.query.scores import linear as linear
+    from topwatch.query.scores import product as product
+    from topwatch.query.scores import quadratic as quadratic
+    from topwatch.query.windows import last as last
+    from topwatch.query.windows import latest as latest
 
 __version__ = "0.1.0"
 
 # Imported when they are asked for: a device that runs an agent has neither Numba nor Spark.
-_HOMES = {
+_NAMES_OF = {
     "algorithms.registry": ("Algorithm", "register_algorithm"),
     "monitor.changes": ("Answer", "Change", "Changes", "Entry"),
     "query.errors": ("DataError", "PipelineError", "PlanError", "QueryError", "TopwatchError"),
@@ -35,15 +54,16 @@ _HOMES = {
     "query.scores": ("distance", "expr", "linear", "product", "quadratic"),
     "query.windows": ("last", "latest"),
 }
-_MODULES = {"spark": "topwatch.spark", "skyline": "topwatch.edge.protocol"}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_SUBMODULES = {"spark": "topwatch.spark", "skyline": "topwatch.edge.protocol"}
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME_OF:
-        result = getattr(importlib.import_module(f"topwatch.{_HOME_OF[name]}"), name)
-    elif name in _MODULES:
-        result = importlib.import_module(_MODULES[name])
+    if name in _MODULE_OF:
+        result = getattr(importlib.import_module(f"topwatch.{_MODULE_OF[name]}"), name)
+    elif name in _SUBMODULES:
+        result = importlib.import_module(_SUBMODULES[name])
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = result
@@ -51,33 +71,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-__all__ = [
-    "Algorithm",
-    "Answer",
-    "Change",
-    "Changes",
-    "DataError",
-    "Dominating",
-    "Entry",
-    "FrequentSkyline",
-    "IncompleteTopK",
-    "Monitor",
-    "Nearest",
-    "PlanError",
-    "QueryError",
-    "Skyline",
-    "Threshold",
-    "TopK",
-    "TopwatchError",
-    "distance",
-    "expr",
-    "last",
-    "latest",
-    "linear",
-    "product",
-    "quadratic",
-    "register_algorithm",
-]
+    return sorted([*__all__, *_SUBMODULES, "__version__"])

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sizes import Scale
 
 import topwatch as tw
+from tests.support.sizes import Scale
 from topwatch.algorithms.registry import algorithms
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep, as_query, as_window, serves
 from topwatch.testing.oracle import Query, Seconds, Window
-from topwatch.testing.oracle_dominating import carrier
+from topwatch.testing.oracle_dominance import carrier
 from topwatch.testing.oracle_incomplete import Incomplete
 from topwatch.testing.oracle_scores import Score
 

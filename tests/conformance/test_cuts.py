@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from served_algorithms import ALGORITHMS
-from sizes import Scale
 
 import topwatch as tw
+from tests.support.exact_algorithms import ALGORITHMS
+from tests.support.sizes import Scale
+from tests.support.stream_kinds import ID_KINDS
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep, as_changes, expect_equal, servable
 from topwatch.testing.oracle import Change, Seconds, Window
@@ -77,7 +78,7 @@ def test_restart_in_mid_stream(
 @pytest.mark.parametrize("window", WINDOWS, ids=by_kind)
 def test_restart_keeps_ids_of_any_type(window: Window, kind: str, rng: np.random.Generator) -> None:
     stream = streams.make("uniform", rng, 120, pool=30)
-    stream["id"] = streams.ID_KINDS[kind](stream["id"] - stream["id"].min())
+    stream["id"] = ID_KINDS[kind](stream["id"] - stream["id"].min())
     both = Lockstep(mixtures.mixture(rng, stream, 6, 20, "uniform"), window, 4)
     for batch in streams.pieces(stream, [30] * 4):
         both.push(batch)

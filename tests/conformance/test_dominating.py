@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from served_algorithms import DOMINATING
-from sizes import COMPILED, Scale
 
 import topwatch as tw
+from tests.support.exact_algorithms import DOMINATING
+from tests.support.query_mixtures import live_through
+from tests.support.sizes import COMPILED, Scale
+from tests.support.stream_kinds import columns
 from topwatch.testing import streams
 from topwatch.testing.lockstep import Lockstep, as_query
 from topwatch.testing.mixtures import dominating, rivals
@@ -49,7 +51,7 @@ def test_shape(algorithm: str, shape: str, rng: np.random.Generator, scale: Scal
     stream = streams.make(shape, rng, scale.rows // 3, pool=size, bursts=bool(rng.integers(2)))
     queries = dominating(rng, size)
     both = Lockstep(queries[:2], window_of(kind, size), int(rng.choice([1, 1, 4])), algorithm)
-    both.live_through(streams.pieces(stream, streams.random_sizes(rng, size)), rng, {2: queries[2]}, {4: "two"})
+    live_through(both, streams.pieces(stream, streams.random_sizes(rng, size)), rng, {2: queries[2]}, {4: "two"})
 
 
 @pytest.mark.parametrize("data", ["ind", "ant", "cor", "duplicates", "mass"])
@@ -58,7 +60,7 @@ def test_shape(algorithm: str, shape: str, rng: np.random.Generator, scale: Scal
 def test_columns(algorithm: str, d: int, data: str, rng: np.random.Generator) -> None:
     """At every update, for k from 1 to 64; the window is long enough for floors, epochs and new grids."""
     size, rows = (300, 800) if COMPILED else (40, 90)
-    stream = {"id": np.arange(rows), **streams.columns(rng, data, rows, d)}
+    stream = {"id": np.arange(rows), **columns(rng, data, rows, d)}
     prefer = {f"x{i}": str(rng.choice(["min", "max"])) for i in range(d)}
     queries = [rivals(f"k{k}", prefer, k) for k in (1, 8, 64)]
     both = Lockstep(queries, Window("count", size), 1, algorithm)
@@ -108,7 +110,7 @@ def test_options_do_not_change_answers(algorithm: str, options: dict[str, Any], 
 def test_boards_that_are_used_for_long(kind: str, data: str, rng: np.random.Generator) -> None:
     """ADA with a Δt so long that its board is seldom made again, and that all rows near the answer are candidates."""
     size, rows = (400, 2400) if COMPILED else (60, 200)
-    stream = {"id": np.arange(rows), "time": np.arange(rows) / 4, **streams.columns(rng, data, rows, 3)}
+    stream = {"id": np.arange(rows), "time": np.arange(rows) / 4, **columns(rng, data, rows, 3)}
     queries = [rivals(f"k{k}", {"x0": "min", "x1": "max", "x2": "min"}, k) for k in (2, 16)]
     both = Lockstep(queries, window_of(kind, size), 1, "ada", near=size)
     for batch in streams.pieces(stream, streams.random_sizes(rng, size)):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sizes import COMPILED
 
-from topwatch.algorithms.topk.kernels import best_of_unsorted
+from tests.support.sizes import COMPILED
+from topwatch.algorithms.topk.kernels import run_updates
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep
 from topwatch.testing.oracle import Window
@@ -44,7 +44,7 @@ def test_equal_scores_in_slots_that_are_in_no_order_of_time(seed: int) -> None:
 
 def test_a_mark_parts_keys_or_is_not_there(rng: np.random.Generator) -> None:
     """As Python reads it: the compiled one is for other kernels only."""
-    mark_of = getattr(best_of_unsorted.mark_of, "py_func", best_of_unsorted.mark_of)
+    mark_of = getattr(run_updates.mark_of, "py_func", run_updates.mark_of)
     result = 0
     for _ in range(60):
         keys = rng.normal(size=rng.integers(2, 200)).round(int(rng.choice([0, 1, 9])))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from real_data import real
-from sizes import COMPILED
 
 import topwatch as tw
+from tests.support.real_data import real
+from tests.support.sizes import COMPILED
 from topwatch.testing import streams
 from topwatch.testing.lockstep import Lockstep, as_changes, as_query, expect_equal
 from topwatch.testing.oracle import Query, Window
-from topwatch.testing.oracle_dominating import carrier
+from topwatch.testing.oracle_dominance import carrier
 
 COLUMNS = ("count", "srv_count", "src_bytes", "dst_bytes", "dst_host_count", "dst_host_srv_count", "duration")
 SIZE, STRETCH = (150, 700) if COMPILED else (24, 30)

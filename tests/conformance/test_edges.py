@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from served_algorithms import ALGORITHMS
 
+from tests.support.exact_algorithms import ALGORITHMS
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep, servable, serves
 from topwatch.testing.oracle import Query, Seconds, Window

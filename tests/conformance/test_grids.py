@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sizes import Scale
 
-from topwatch.testing import mixtures, streams
+from tests.support.query_mixtures import crowd
+from tests.support.sizes import Scale
+from topwatch.testing import streams
 from topwatch.testing.lockstep import Lockstep, servable
 from topwatch.testing.oracle import Window
 
@@ -37,7 +38,7 @@ def test_crowd(variant: str, shape: str, rng: np.random.Generator, scale: Scale)
     algorithm, options = VARIANTS[variant]
     size = scale.window // 2
     stream = streams.make(shape, rng, 4 * size, pool=size)
-    queries = mixtures.crowd(rng, stream, 30, 2)
+    queries = crowd(rng, stream, 30, 2)
     kinds = [Window("count", size), Window("time", size // streams.ROWS_PER_SECOND), Window("latest")]
     window = next(kinds[i] for i in rng.permutation(3) if servable(algorithm, queries, kinds[i]))
     both = Lockstep(queries[:26], window, int(rng.choice([1, 5])), algorithm, **options)

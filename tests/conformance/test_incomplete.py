@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from served_algorithms import INCOMPLETE
-from sizes import Scale
 
 import topwatch as tw
+from tests.support.exact_algorithms import INCOMPLETE
+from tests.support.sizes import Scale
+from tests.support.stream_kinds import ID_KINDS
 from topwatch.testing import streams
 from topwatch.testing.lockstep import Lockstep, as_query
-from topwatch.testing.mixtures import SOURCES, bounded, gather, incomplete, told_by_sources
+from topwatch.testing.mixtures import SOURCES, bounded, gather, incomplete, with_sources
 from topwatch.testing.oracle import Seconds, Window
 from topwatch.testing.oracle_incomplete import Part
 
@@ -27,7 +28,7 @@ def window_of(kind: str, rows: int) -> Window:
 def make(rng: np.random.Generator, rows: int, objects: int, shape: str = "uniform", bursts: bool = False) -> Any:
     """Rows of few objects, so that parts come again, with ties, unknown sources, missing and odd values."""
     stream = streams.make(shape, rng, rows, pool=objects, bursts=bursts)
-    return told_by_sources(rng, stream)
+    return with_sources(rng, stream)
 
 
 @pytest.mark.parametrize("every", EVERY, ids=lambda every: f"every-{getattr(every, 'seconds', every)}")
@@ -88,7 +89,7 @@ def test_few_sources(algorithm: str, combine: str, rng: np.random.Generator, sca
 @pytest.mark.parametrize("kind", ["int64", "str", "text", "float", "datetime", "uint64"])
 def test_ids_of_any_type(kind: str, rng: np.random.Generator) -> None:
     stream = make(rng, 150, 12)
-    stream["id"] = streams.ID_KINDS[kind](stream["id"] - stream["id"].min())
+    stream["id"] = ID_KINDS[kind](stream["id"] - stream["id"].min())
     both = Lockstep(incomplete(rng)[:2], Window("count", 25), 4)
     for batch in streams.pieces(stream, [30] * 5):
         both.push(batch)
@@ -108,8 +109,8 @@ def test_ids_that_are_gone_are_forgotten() -> None:
     for start in range(0, 20_000, 1000):
         rows = range(start, start + 1000)
         monitor.push({"id": [f"row {i}" for i in rows], "source": ["x"] * 1000, "value": [float(i) for i in rows]})
-    (engine,) = monitor._engines.values()
-    assert len(engine._numbering._numbers) < 10_000
+    (shared,) = monitor._serving.engines.values()
+    assert len(shared.engine._ids._numbers) < 10_000
 
 
 @pytest.mark.parametrize("algorithm", ["reserve", "floor", "brute"])
@@ -192,10 +193,10 @@ def test_eaa_retains_the_k_dominance_set(k: int, rng: np.random.Generator) -> No
     parts = [Part(int(pairs[p][0]), int(pairs[p][1]), float(rng.integers(0, 65) / 64)) for p in order[:count]]
     query = tw.IncompleteTopK(k=k, sources=[0, 1, 2], bounds=(0, 1))
     monitor = tw.Monitor(query, window=tw.last(window), algorithm="eaa", sweep=1)
-    (engine,) = monitor._engines.values()
+    (shared,) = monitor._serving.engines.values()
     for number, part in enumerate(parts, 1):
         monitor.push({"id": [part.id], "source": [part.source], "value": [part.value]})
-        instances = engine._members[0].gathering._loop._instances
+        instances = shared.engine._queries[0].table._loop._instances
         live = range(max(1, number - window + 1), number + 1)
         retained = {t for t in live if instances.retained[t & (instances.retained.size - 1)]}
         expected = dominance_set(parts[:number], window, k, 3)
@@ -203,18 +204,18 @@ def test_eaa_retains_the_k_dominance_set(k: int, rng: np.random.Generator) -> No
         assert retained - early == expected - early, f"after row {number}"
 
 
-@pytest.mark.parametrize("said", [{}, {"occurrences": "sum"}, {"occurrences": "max", "bounds": "learn"}], ids=str)
-def test_approx(said: dict[str, Any], rng: np.random.Generator, scale: Scale) -> None:
+@pytest.mark.parametrize("options", [{}, {"occurrences": "sum"}, {"occurrences": "max", "bounds": "learn"}], ids=str)
+def test_approx(options: dict[str, Any], rng: np.random.Generator, scale: Scale) -> None:
     """Scores are never above the true ones, the cut into batches does not matter, and it says how right it is."""
     size = scale.window
-    pairs = [(i, s) for i in range(2 * size) for s in rng.permutation(4)[: 1 + rng.integers(0, 4) // 2]]
+    pairs = [(i, s) for i in range(3 * size) for s in rng.permutation(4)[: 1 + rng.integers(0, 4) // 2]]
     order = np.argsort([i + 0.2 * size * rng.random() for i, _ in pairs])
     stream = {
-        "id": np.array([pairs[p][0] // (2 if said else 1) for p in order]),
+        "id": np.array([pairs[p][0] // (2 if options else 1) for p in order]),
         "source": np.array(SOURCES)[[pairs[p][1] for p in order]],
         "value": rng.random(order.size),
     }
-    query = tw.IncompleteTopK(k=5, sources=SOURCES, **{"bounds": (0, 1), **said})
+    query = tw.IncompleteTopK(k=5, sources=SOURCES, **{"bounds": (0, 1), **options})
     names = ("tally", "eaa", "approx", "approx")
     truth, exact, one, other = (tw.Monitor(query, window=tw.last(size), algorithm=name) for name in names)
     changes = list(one.push(stream))
@@ -226,9 +227,9 @@ def test_approx(said: dict[str, Any], rng: np.random.Generator, scale: Scale) ->
         other._check()
         scores = [entry.score for entry in truth.answer()]
         assert all(entry.score <= best + 1e-12 for entry, best in zip(other.answer(), scores, strict=False))
-    assert changes == again or "bounds" in said
+    assert changes == again or "bounds" in options
     stats = one.stats()
-    assert stats["kept"] <= exact.stats()["kept"] or said
+    assert stats["kept"] <= exact.stats()["kept"] or options
     assert 0 < stats["audited_right"] <= stats["audited"]
     assert one.answer().note.startswith("approximate: approx, precision about ")
     assert not exact.answer().note
@@ -238,7 +239,7 @@ def test_approx(said: dict[str, Any], rng: np.random.Generator, scale: Scale) ->
 
 
 @pytest.mark.parametrize("algorithm", INCOMPLETE)
-def test_scores_are_the_same_when_asked_why(algorithm: str, rng: np.random.Generator) -> None:
+def test_why_reports_the_same_scores(algorithm: str, rng: np.random.Generator) -> None:
     """To the last bit, of objects in the answer and of others, with sums of many rows and learnt bounds."""
     stream = make(rng, 150, 12)
     weights = tuple(rng.random(4) + 0.1)

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from carriers import CARRIERS, NULL_CARRIERS, to_masked, to_table
-from served_algorithms import ALGORITHMS
 
 import topwatch as tw
+from tests.support.batch_kinds import BATCH_KINDS, NULL_BATCH_KINDS, to_masked, to_table
+from tests.support.exact_algorithms import ALGORITHMS
+from tests.support.stream_kinds import ID_KINDS
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep, plain, servable
 from topwatch.testing.oracle import Change, Window
@@ -25,22 +26,22 @@ def by_kind(window: Window) -> str:
     return window.kind
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
+@pytest.mark.parametrize("batch_kind", BATCH_KINDS)
 @pytest.mark.parametrize("window", WINDOWS, ids=by_kind)
-def test_kind_of_batch(window: Window, carrier: str, rng: np.random.Generator) -> None:
+def test_kind_of_batch(window: Window, batch_kind: str, rng: np.random.Generator) -> None:
     stream = streams.make("holes", rng, 90, pool=30)
     both = Lockstep(mixtures.mixture(rng, stream, 6, 20, "holes"), window, 2)
     for batch in streams.pieces(stream, [30, 1, 0, 40]):
-        both.push(batch, CARRIERS[carrier])
+        both.push(batch, BATCH_KINDS[batch_kind])
 
 
-@pytest.mark.parametrize("carrier", NULL_CARRIERS)
+@pytest.mark.parametrize("batch_kind", NULL_BATCH_KINDS)
 @pytest.mark.parametrize("window", WINDOWS, ids=by_kind)
-def test_nulls_are_not_ranked(window: Window, carrier: str, rng: np.random.Generator) -> None:
+def test_nulls_are_not_ranked(window: Window, batch_kind: str, rng: np.random.Generator) -> None:
     stream = streams.make("holes", rng, 90, pool=30)
     both = Lockstep(mixtures.mixture(rng, stream, 6, 20, "holes"), window, 2)
     for batch in streams.pieces(stream, [30, 1, 40]):
-        both.push(batch, NULL_CARRIERS[carrier])
+        both.push(batch, NULL_BATCH_KINDS[batch_kind])
     assert both.oracle.skipped > 0
 
 
@@ -70,11 +71,11 @@ def test_type_of_numbers(dtype: str, rng: np.random.Generator) -> None:
     Lockstep([TOP], Window("count", 20)).push({**stream, "a": (stream["a"] * 17).astype(dtype)})
 
 
-@pytest.mark.parametrize("kind", streams.ID_KINDS)
+@pytest.mark.parametrize("kind", ID_KINDS)
 @pytest.mark.parametrize("window", WINDOWS, ids=by_kind)
 def test_type_of_ids(window: Window, kind: str, rng: np.random.Generator) -> None:
     stream = streams.make("ties", rng, 100, pool=25)
-    stream["id"] = streams.ID_KINDS[kind](stream["id"] - stream["id"].min())
+    stream["id"] = ID_KINDS[kind](stream["id"] - stream["id"].min())
     both = Lockstep(mixtures.mixture(rng, stream, 4, 20, "ties"), window)
     for batch in streams.pieces(stream, [1, 1, 1, 1, 46, 0]):
         both.push(batch)
@@ -82,38 +83,38 @@ def test_type_of_ids(window: Window, kind: str, rng: np.random.Generator) -> Non
             both.delete(np.unique(batch["id"][:5]))
 
 
-@pytest.mark.parametrize("carrier", ["table", "record-batch", "pandas", "polars"])
+@pytest.mark.parametrize("batch_kind", ["table", "record-batch", "pandas", "polars"])
 @pytest.mark.parametrize("kind", ["int64", "uint64", "hash", "float", "str", "uuid", "datetime"])
 @pytest.mark.parametrize("window", [Window("count", 20), Window("latest")], ids=by_kind)
-def test_type_of_ids_in_frames(window: Window, kind: str, carrier: str, rng: np.random.Generator) -> None:
+def test_type_of_ids_in_frames(window: Window, kind: str, batch_kind: str, rng: np.random.Generator) -> None:
     """Ids to delete come as arrays, lists or columns, whatever the rows came in."""
     stream = streams.make("ties", rng, 60, pool=25)
-    stream["id"] = streams.ID_KINDS[kind](stream["id"] - stream["id"].min())
+    stream["id"] = ID_KINDS[kind](stream["id"] - stream["id"].min())
     both = Lockstep([TOP], window)
     for number, batch in enumerate(streams.pieces(stream, [20, 20])):
-        both.push(batch, CARRIERS[carrier])
+        both.push(batch, BATCH_KINDS[batch_kind])
         if window.kind == "latest":
             some = np.unique(batch["id"][:4])
-            given: Any = [some, list(some), CARRIERS[carrier]({"id": some})["id"]][number]
+            given: Any = [some, list(some), BATCH_KINDS[batch_kind]({"id": some})["id"]][number]
             both.compare(both.monitor.delete(given), both.oracle.delete(list(some)), f"delete of {given!r}")
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
+@pytest.mark.parametrize("batch_kind", BATCH_KINDS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_inputs_are_not_modified(algorithm: str, carrier: str, rng: np.random.Generator) -> None:
+def test_inputs_are_not_modified(algorithm: str, batch_kind: str, rng: np.random.Generator) -> None:
     stream = streams.make("infinities", rng, 120)
     before = {name: values.copy() for name, values in stream.items()}
     window = Window("count", 20)
     both = Lockstep(servable(algorithm, mixtures.mixture(rng, stream, 6, 20), window), window, 3, algorithm)
     for start in range(0, 120, 40):
         batch = streams.part(stream, start, start + 40)
-        both.push(batch, CARRIERS[carrier])
+        both.push(batch, BATCH_KINDS[batch_kind])
         for values in batch.values():
             values[:] = 77  # the monitor must not depend on the caller's arrays after push
     for name, values in before.items():
         assert (stream[name] == 77).all()
         stream[name] = values
-    pushed = CARRIERS[carrier](stream)
+    pushed = BATCH_KINDS[batch_kind](stream)
     tw.Monitor(tw.TopK(k=3, score=tw.linear(a=1.0)), window=tw.last(9), algorithm=algorithm).push(pushed)
     for name, values in before.items():
         np.testing.assert_array_equal(np.asarray(pushed[name]), values)
@@ -136,7 +137,7 @@ def test_another_column_can_be_the_id(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("kind", ["int64", "str", "datetime"])
 def test_changes_as_tables(kind: str, rng: np.random.Generator) -> None:
     stream = streams.make("uniform", rng, 40)
-    stream["id"] = streams.ID_KINDS[kind](stream["id"])
+    stream["id"] = ID_KINDS[kind](stream["id"])
     monitor = tw.Monitor(tw.TopK(k=2, score=tw.linear(a=1.0), name="best"), window=tw.last(9))
     changes = monitor.push(stream)
     expected = [Change(c.at, c.query, c.op, plain(c.id), c.score) for c in changes]

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from served_algorithms import ALGORITHMS
-from sizes import Scale
 
 import topwatch as tw
+from tests.support.exact_algorithms import ALGORITHMS
+from tests.support.sizes import Scale
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import as_changes, as_query, as_window, expect_equal, servable
 from topwatch.testing.oracle import Oracle, Window
@@ -48,8 +48,8 @@ def test_as_if_rows_had_come_in_order(algorithm: str, rng: np.random.Generator, 
     expected += oracle.advance(end)
 
     def monitor() -> tw.Monitor:
-        asked = [as_query(query) for query in queries]
-        return tw.Monitor(asked, as_window(window), algorithm=algorithm, time="time", lateness=f"{LATENESS} seconds")
+        given = [as_query(query) for query in queries]
+        return tw.Monitor(given, as_window(window), algorithm=algorithm, time="time", lateness=f"{LATENESS} seconds")
 
     watching = monitor()
     got = []
@@ -63,6 +63,31 @@ def test_as_if_rows_had_come_in_order(algorithm: str, rng: np.random.Generator, 
     assert watching.stats()["late"] == late
     assert watching.stats()["waiting"] == 0
     assert watching.stats()["rows"] == len(order)
+
+
+def test_the_first_timestamps(rng: np.random.Generator) -> None:
+    """What would lie before the earliest time of 64 bits is late for no row, and released by none."""
+    stream = shuffled(streams.make("ties", rng, 60), rng, spread=2 * LATENESS)
+    since = (stream["time"] * 1e9).astype("timedelta64[ns]")
+    result = []
+    for start in ("1677-09-21T00:12:44", "2024-02-29T23:59:59"):
+        query = tw.TopK(k=3, score=tw.linear(a=1.0), name="top")
+        m = tw.Monitor(query, tw.last("5 s"), time="time", lateness=f"{LATENESS} seconds")
+        parts = streams.pieces({**stream, "time": np.datetime64(start, "ns") + since}, [7, 20, 33])
+        result.append(([change for batch in parts for change in m.push(batch)], m.stats()["late"]))
+        m = tw.Monitor.restore(m.snapshot())
+    assert result[0] == result[1]
+    assert result[0][1] > 0
+
+
+def test_a_row_of_the_time_that_was_advanced_to_waits_and_is_saved() -> None:
+    m = tw.Monitor(tw.TopK(k=1, score=tw.linear(x=1.0), name="x"), window=tw.last(9), time="t", lateness="5 seconds")
+    m.advance(100.0)
+    m.push({"id": [1], "t": [100.0], "x": [1.0]})
+    assert m.stats()["waiting"] == 1
+    m = tw.Monitor.restore(m.snapshot())
+    m.advance(100.0)
+    assert m.answer() == [tw.Entry(1, 1.0)]
 
 
 def test_timestamps_names_and_a_query_that_comes_later() -> None:

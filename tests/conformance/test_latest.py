@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from served_algorithms import ALGORITHMS
-from sizes import Scale
 
+from tests.support.exact_algorithms import ALGORITHMS
+from tests.support.sizes import Scale
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep, servable, serves
 from topwatch.testing.oracle import Seconds, Window
@@ -75,7 +75,7 @@ class TestByHand:
         assert both.push({"id": np.array(list("xxyz")), "a": np.array([8.0, 5.0, 4.0, 0.0])}) == []
         assert both.oracle.answer("top") == [("x", 5.0), ("y", 4.0)]
 
-    def test_deletions_wait_for_the_judgement(self, algorithm: str) -> None:
+    def test_deletions_wait_for_the_evaluation(self, algorithm: str) -> None:
         both = Lockstep([TOP], LATEST, 3, algorithm)
         both.push(rows(x=5, y=4, z=3))
         assert both.delete(["x"]) == []
@@ -83,7 +83,7 @@ class TestByHand:
         both.push(rows(v=0, w=0))
         assert len(both.push(rows(u=0))) == 4
 
-    def test_deleted_and_back_between_judgements(self, algorithm: str) -> None:
+    def test_deleted_and_back_between_evaluations(self, algorithm: str) -> None:
         both = Lockstep([TOP], LATEST, 2, algorithm)
         both.push(rows(x=5, y=4))
         both.delete(["x", "y"])

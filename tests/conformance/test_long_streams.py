@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from served_algorithms import ALGORITHMS
 
+from tests.support.exact_algorithms import ALGORITHMS
+from tests.support.query_mixtures import crowd
+from tests.support.stream_kinds import ID_KINDS
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep, servable
 from topwatch.testing.oracle import Window
@@ -25,7 +27,7 @@ def test_long_stream(algorithm: str, kind: str, rng: np.random.Generator) -> Non
     window, shape = KINDS[kind], str(rng.choice(["uniform", "drifting", "scaled"]))
     rows = 70_000 if algorithm not in ("tsl", "brute") else 20_000
     stream = streams.make(shape, rng, rows + 3000, pool=3000)
-    queries = mixtures.crowd(rng, stream, 30, 5) + mixtures.mixture(rng, stream, 8, 60, shape)
+    queries = crowd(rng, stream, 30, 5) + mixtures.mixture(rng, stream, 8, 60, shape)
     queries = servable(algorithm, queries, window)
     if not queries:
         pytest.skip(f"{algorithm} does not serve {kind} windows")
@@ -39,7 +41,7 @@ def test_long_stream(algorithm: str, kind: str, rng: np.random.Generator) -> Non
 def test_many_small_batches_with_text_as_ids(kind: str, rng: np.random.Generator) -> None:
     window = Window(kind, {"count": 50, "time": 12, "latest": 0}[kind])
     stream = streams.make("uniform", rng, 5200, pool=50)
-    stream["id"] = streams.ID_KINDS["text"](stream["id"])
+    stream["id"] = ID_KINDS["text"](stream["id"])
     both = Lockstep(mixtures.mixture(rng, stream, 4, 50, "uniform"), window, 500)
     for batch in streams.pieces(stream, [9] * 600):
         both.push(batch)

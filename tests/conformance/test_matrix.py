@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from served_algorithms import ALGORITHMS
-from sizes import Scale
 
+from tests.support.exact_algorithms import ALGORITHMS
+from tests.support.sizes import Scale
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep, servable
 from topwatch.testing.oracle import Seconds, Window

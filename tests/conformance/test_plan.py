@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from served_algorithms import ALGORITHMS
 
 import topwatch as tw
+from tests.support.exact_algorithms import ALGORITHMS
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep, as_query, as_window, servable, serves
 from topwatch.testing.oracle import Window
@@ -35,7 +35,7 @@ def by_kind(window: Window) -> str:
 @pytest.mark.parametrize("name", mixtures.SCORES)
 @pytest.mark.parametrize("window", WINDOWS, ids=by_kind)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_served_or_refused(algorithm: str, window: Window, name: str) -> None:
+def test_planned_or_refused(algorithm: str, window: Window, name: str) -> None:
     score = mixtures.SCORES[name]
     for query in (mixtures.query("top", score), mixtures.query("over", score, above=0.5)):
         time = "time" if window.kind == "time" else None

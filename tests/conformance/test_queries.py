@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from served_algorithms import ALGORITHMS
-from sizes import Scale
 
+from tests.support.exact_algorithms import ALGORITHMS
+from tests.support.sizes import Scale
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep, servable, serves
 from topwatch.testing.oracle import Query, Seconds, Window

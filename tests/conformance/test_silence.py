@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sizes import Scale
 
 import topwatch as tw
+from tests.support.sizes import Scale
 from topwatch.core import schedule
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep, as_changes, as_query
 from topwatch.testing.oracle import Query, Seconds, Window
-from topwatch.testing.oracle_dominating import carrier
+from topwatch.testing.oracle_dominance import carrier
 from topwatch.testing.oracle_scores import Score
 
 PREFER = (("a", "min"), ("b", "max"))
@@ -165,7 +165,7 @@ def test_a_window_of_many_boundaries(stamped: bool, rng: np.random.Generator, sc
     assert both.oracle.answer("top") == []
 
 
-def test_a_year_judged_each_millisecond() -> None:
+def test_a_year_evaluated_each_millisecond() -> None:
     """Thirty billion boundaries in a window find no room, and need none."""
     monitor = tw.Monitor(as_query(TOP), window=tw.last("365 days"), every="1 ms", time="time")
     monitor.push({"id": [1, 2], "time": np.array([0.0, 86_400.0]), "a": np.ones(2), "b": np.ones(2)})

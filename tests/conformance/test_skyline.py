@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from served_algorithms import SKYLINE
-from sizes import COMPILED, Scale
 
 import topwatch as tw
+from tests.support.exact_algorithms import SKYLINE
+from tests.support.query_mixtures import live_through, often
+from tests.support.sizes import COMPILED, Scale
+from tests.support.stream_kinds import columns
 from topwatch.testing import streams
 from topwatch.testing.lockstep import Lockstep, as_query
-from topwatch.testing.mixtures import front, often, skylines
+from topwatch.testing.mixtures import front, skylines
 from topwatch.testing.oracle import Query, Seconds, Window
 
 EVERY = [1, 7, Seconds(5)]
@@ -54,7 +56,7 @@ def test_shape(kind: str, shape: str, rng: np.random.Generator, scale: Scale) ->
     stream = streams.make(shape, rng, scale.rows // 3, pool=size, bursts=bool(rng.integers(2)))
     queries = skylines()
     both = Lockstep(queries[:3], window_of(kind, size), int(rng.choice([1, 1, 4])), "witness")
-    both.live_through(streams.pieces(stream, streams.random_sizes(rng, size)), rng, {2: queries[3]}, {4: "two"})
+    live_through(both, streams.pieces(stream, streams.random_sizes(rng, size)), rng, {2: queries[3]}, {4: "two"})
 
 
 @pytest.mark.parametrize("data", ["ind", "ant", "cor", "duplicates"])
@@ -62,7 +64,7 @@ def test_shape(kind: str, shape: str, rng: np.random.Generator, scale: Scale) ->
 @pytest.mark.parametrize("kind", ["count", "latest"])
 def test_columns(kind: str, d: int, data: str, rng: np.random.Generator) -> None:
     size, rows = (200, 500) if COMPILED else (30, 80)
-    stream = {"id": rng.integers(0, size, rows), **streams.columns(rng, data, rows, d)}
+    stream = {"id": rng.integers(0, size, rows), **columns(rng, data, rows, d)}
     prefer = {f"x{i}": str(rng.choice(["min", "max"])) for i in range(d)}
     both = Lockstep([front("sky", prefer)], window_of(kind, size), 1, "witness")
     for batch in streams.pieces(stream, streams.random_sizes(rng, size)):
@@ -76,7 +78,7 @@ def test_frequent(shape: str, every: int | Seconds, rng: np.random.Generator, sc
     stream = streams.make(shape, rng, scale.rows // 2, pool=pool)
     queries = counted()
     both = Lockstep(queries[:3], Window("latest"), every, "auto")
-    both.live_through(streams.pieces(stream, streams.random_sizes(rng, 20)), rng, {3: queries[3]}, {6: "each"})
+    live_through(both, streams.pieces(stream, streams.random_sizes(rng, 20)), rng, {3: queries[3]}, {6: "each"})
 
 
 def test_a_deletion_that_finds_no_row_is_no_snapshot() -> None:

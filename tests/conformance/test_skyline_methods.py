@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import fleets
 import numpy as np
 import pytest
-from sizes import COMPILED
 
-from topwatch.core.kernels.scoring import Ints
+from tests.support import moving_records
+from tests.support.sizes import COMPILED
+from topwatch.core.arrays import Ints
 from topwatch.edge.protocol import methods, simulate
+from topwatch.edge.protocol.device_records import Outcome, Records, Settings
 from topwatch.edge.protocol.filter import FilterMethod
 from topwatch.edge.protocol.hybrid import Hybrid
-from topwatch.edge.protocol.records import Outcome, Records, Settings
-from topwatch.edge.protocol.reporting import SAMPLE
+from topwatch.edge.protocol.messages import SAMPLE
 from topwatch.edge.protocol.simulation import Report, run
 
 TICKS, RECORDS = (60, 120) if COMPILED else (14, 20)
@@ -41,22 +41,22 @@ def run_checked(method: str, snapshots: np.ndarray, settings: Settings) -> tuple
     def watch(tick: int, records: Records, outcome: Outcome) -> None:
         result.append(None if outcome.skyline is None else set(outcome.skyline.tolist()))
         if result[-1] is not None:
-            assert result[-1] == fleets.skyline(snapshots[tick]), (tick, method)
+            assert result[-1] == moving_records.skyline(snapshots[tick]), (tick, method)
 
     records = CHECKED.get(method, methods.METHODS[method])(settings)
     return run(iter(snapshots), snapshots.shape[1], records, method in ("naive", "filter"), watch), result
 
 
-@pytest.mark.parametrize("shape", list(fleets.SHAPES))
+@pytest.mark.parametrize("shape", list(moving_records.SHAPES))
 @pytest.mark.parametrize("method", list(methods.METHODS))
 def test_skylines_and_answers_are_the_oracles(method: str, shape: str, rng: np.random.Generator) -> None:
     for d in (1, 2, 4) if COMPILED else (3,):
-        snapshots = fleets.SHAPES[shape](rng, TICKS, RECORDS, d)
+        snapshots = moving_records.SHAPES[shape](rng, TICKS, RECORDS, d)
         # Error and confidence so weak that only a part of the timestamps is sampled.
         settings = Settings(d, SHARE, WINDOW, 0.99, 0.8, int(rng.integers(1000)))
         assert 0.1 < settings.rate < 0.5
         report, result = run_checked(method, snapshots, settings)
-        assert report.answers == fleets.frequent(result, SHARE, WINDOW)
+        assert report.answers == moving_records.frequent(result, SHARE, WINDOW)
         looked = [tick for tick, skyline in enumerate(result) if skyline is not None]
         exact = method in ("naive", "filter")
         assert looked == [tick for tick in range(TICKS) if exact or settings.is_sampled(tick)]
@@ -64,7 +64,7 @@ def test_skylines_and_answers_are_the_oracles(method: str, shape: str, rng: np.r
 
 @pytest.mark.parametrize("shape", ["independent", "resting", "comers_and_goers", "ties"])
 def test_hybrid_is_sampling_at_sampled_timestamps(shape: str, rng: np.random.Generator) -> None:
-    snapshots = fleets.SHAPES[shape](rng, 2 * TICKS, RECORDS, 3)
+    snapshots = moving_records.SHAPES[shape](rng, 2 * TICKS, RECORDS, 3)
     options = {"share": 0.7, "window": 40, "epsilon": 0.9, "delta": 0.5, "seed": int(rng.integers(1000))}
     prefer = dict.fromkeys("abc", "min")
     sampling, hybrid = (simulate(snapshots, prefer, method, **options) for method in ("sampling", "hybrid"))
@@ -75,7 +75,7 @@ def test_hybrid_is_sampling_at_sampled_timestamps(shape: str, rng: np.random.Gen
 
 def test_messages_are_counted_as_theorem_4_1_has_it(rng: np.random.Generator) -> None:
     for shape in ("independent", "drifting", "comers_and_goers"):
-        report = simulate(fleets.SHAPES[shape](rng, TICKS, RECORDS, 3), dict.fromkeys("abc", "min"))
+        report = simulate(moving_records.SHAPES[shape](rng, TICKS, RECORDS, 3), dict.fromkeys("abc", "min"))
         assert report.uplink == report.failures + report.probes
         assert report.downlink == report.failures + 2 * report.probes
         assert report.total == report.uplink + report.downlink == 2 * report.failures + 3 * report.probes

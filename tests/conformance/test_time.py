@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from carriers import CARRIERS
-from served_algorithms import ALGORITHMS
-from sizes import Scale
 
 import topwatch as tw
+from tests.support.batch_kinds import BATCH_KINDS
+from tests.support.exact_algorithms import ALGORITHMS
+from tests.support.sizes import Scale
 from topwatch.testing import mixtures, streams
 from topwatch.testing.lockstep import Lockstep, as_changes, servable
-from topwatch.testing.oracle import Seconds, Window
+from topwatch.testing.oracle import Query, Seconds, Window
+from topwatch.testing.oracle_incomplete import Incomplete
 from topwatch.testing.oracle_scores import Score
 
 TOP = mixtures.query("top", Score("linear", (("a", 1.0),)), 2)
@@ -94,17 +95,37 @@ class TestByHand:
         both.push(rows([-7.5, -6.0, -1.875, -0.125, 0, 0.125, 2, 4], [5, 4, 3, 2, 1, 2, 3, 4]))
 
 
-@pytest.mark.parametrize("carrier", ["dict", "table", "pandas", "polars"])
+@pytest.mark.parametrize("batch_kind", ["dict", "table", "pandas", "polars"])
 @pytest.mark.parametrize("unit", ["ns", "us", "ms"])
 @pytest.mark.parametrize("every", [1, 7, Seconds(4)], ids=["every-1", "every-7", "every-4s"])
-def test_timestamps(unit: str, carrier: str, every: int | Seconds, rng: np.random.Generator) -> None:
+def test_timestamps(unit: str, batch_kind: str, every: int | Seconds, rng: np.random.Generator) -> None:
     stream = stamped(streams.make("uniform", rng, 90), unit)
     both = Lockstep(mixtures.mixture(rng, stream, 5, 20, "uniform"), Window("time", 5), every)
     for batch in streams.pieces(stream, [20, 1, 40]):
-        both.push(batch, CARRIERS[carrier])
+        both.push(batch, BATCH_KINDS[batch_kind])
     both.restart()
     both.advance(stream["time"][-1] + np.timedelta64(2, "s"))
     both.advance(stream["time"][-1] + np.timedelta64(1, "h"))
+
+
+@pytest.mark.parametrize("every", [1, 3, Seconds(2)], ids=["every-1", "every-3", "every-2s"])
+@pytest.mark.parametrize("start", ["1677-09-21T00:12:43.145224193", "1677-09-21T00:12:46", "2262-04-11T23:46:46"])
+def test_the_first_and_last_timestamps(start: str, every: int | Seconds, rng: np.random.Generator) -> None:
+    """A window that reaches back to before the earliest time of 64 bits holds all rows."""
+    parts = Incomplete(sources=("up", "down"), source="source", value="b")
+    queries = [TOP, Query("gathered", "incomplete", Score("linear"), k=2, parts=parts)]
+    both = Lockstep(queries, Window("time", 5), every)
+    count = 60
+    stream = {
+        "id": np.arange(count),
+        "time": np.cumsum(rng.choice([0.0, 0.125, 0.5], count)),
+        "a": rng.random(count),
+        "b": rng.integers(0, 9, count).astype(float),
+        "source": rng.choice(np.array(["up", "down"], object), count),
+    }
+    stream = stamped(stream, "ns", start)
+    for batch in streams.pieces(stream, streams.random_sizes(rng, count)):
+        both.push(batch)
 
 
 def test_whole_numbers_count_seconds(rng: np.random.Generator) -> None:

@@ -1,4 +1,4 @@
-"""``python -m fuzz``: run the targets for some time, or one case again."""
+"""``python -m tests.fuzz``: run the targets for some time, or one case again."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import sys
 import time
 from pathlib import Path
 
-from fuzz.cases import made, tried
-from fuzz.runner import Run
-from fuzz.targets import TARGETS
+from tests.fuzz.cases import made, tried
+from tests.fuzz.runner import Run
+from tests.fuzz.targets import TARGETS
 
 
 def main() -> int:
     """Return 0 where nothing was found."""
-    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
     parser.add_argument("--targets", default="", help=f"some of {', '.join(TARGETS)}, with commas; all by default")

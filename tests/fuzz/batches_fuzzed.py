@@ -10,9 +10,9 @@ import polars as pl
 import pyarrow as pa
 
 import topwatch as tw
-from fuzz.asked import pick
-from fuzz.cases import Case, Target
-from fuzz.columns_fuzzed import COLUMNS, GOOD
+from tests.fuzz.cases import Case, Target
+from tests.fuzz.columns_fuzzed import COLUMNS, GOOD
+from tests.fuzz.random_queries import pick
 
 HOLDERS = ["dict", "dict", "dict", "table", "batch", "pandas", "polars", "other"]
 OTHERS = ["number", "none", "word", "lists", "records", "pandas", "arrow", "two-dimensions", "mappings", "generator"]
@@ -60,10 +60,10 @@ def run(case: Case) -> None:
         try:
             changes = tuple(do(watched, step))
         except tw.TopwatchError as error:
-            said = str(error)
-            assert "\n" not in said, f"more than a line: {said!r}"
-            assert 10 < len(said) < 4000, f"{len(said)} characters: {said[:80]}"
-            assert state(watched) == before, f"{said}: but something has changed"
+            message = str(error)
+            assert "\n" not in message, f"more than a line: {message!r}"
+            assert 10 < len(message) < 4000, f"{len(message)} characters: {message[:80]}"
+            assert state(watched) == before, f"{message}: but something has changed"
             continue
         except _NotMadeError:
             continue

@@ -29,13 +29,13 @@ def call(arguments: Sequence[str], stdin: str = "") -> tuple[int, str]:
         except SystemExit as ended:
             code = ended.code
     err.flush()
-    said = err.buffer.getvalue().decode()
+    printed = err.buffer.getvalue().decode()
     assert code in CODES, f"exit code {code!r}"
-    assert "Traceback" not in said, said
-    if code == 2 and "Usage:" not in said:
-        lines = said.splitlines()
+    assert "Traceback" not in printed, printed
+    if code == 2 and "Usage:" not in printed:
+        lines = printed.splitlines()
         assert lines, "exit code 2 and not a word"
         for line in lines:
             assert line.startswith("topwatch: "), f"a line of standard error is not ours: {line!r}"
             assert len(line) < 2000, f"{len(line)} characters in a line"
-    return code, said
+    return code, printed

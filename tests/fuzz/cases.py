@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sizes import COMPILED
+
+from tests.support.sizes import COMPILED
 
 Case = dict[str, Any]
 

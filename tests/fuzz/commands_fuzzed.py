@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.asked import pick
-from fuzz.calling import call
-from fuzz.cases import Case, Target
+from tests.fuzz.calling import call
+from tests.fuzz.cases import Case, Target
+from tests.fuzz.random_queries import pick
 
 NUMBERS = ["0", "1", "5", "-1", "x", "", "1.5", "1e3", "nan", "inf", "9" * 30, " 7 ", "0x5", "\u0665", "1_0"]
 PATHS = [

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import topwatch as tw
-from fuzz.asked import pick
-from fuzz.cases import Case, Target
+from tests.fuzz.cases import Case, Target
+from tests.fuzz.random_queries import pick
 from topwatch.algorithms.registry import algorithms
 
 ODD = [
@@ -72,9 +72,9 @@ def run(case: Case) -> None:
         window = tw.latest() if extent == "latest" else tw.last(extent)
         watched = tw.Monitor(made, window, **monitor, **options)
     except tw.TopwatchError as error:
-        said = str(error)
-        assert "\n" not in said, f"more than a line: {said!r}"
-        assert 10 < len(said) <= 1000, f"{len(said)} characters"
+        message = str(error)
+        assert "\n" not in message, f"more than a line: {message!r}"
+        assert 10 < len(message) <= 1000, f"{len(message)} characters"
         return
     except (MemoryError, OverflowError) as error:
         raise AssertionError(f"{type(error).__name__}: {error}") from error

@@ -7,8 +7,8 @@ import ast
 import numpy as np
 
 import topwatch as tw
-from fuzz.asked import COMMON, ODD, pick
-from fuzz.cases import Case, Target
+from tests.fuzz.cases import Case, Target
+from tests.fuzz.random_queries import COMMON, ODD, pick
 from topwatch.testing.oracle_scores import Score, score_rows
 
 NAMES = ["a", "b", "c", "_x", "bytes", "é", "größe"]
@@ -58,9 +58,9 @@ def run(case: Case) -> None:
     try:
         score = tw.expr(text)
     except tw.QueryError as error:
-        said = str(error)
+        message = str(error)
         if _is_arithmetic(text):
-            raise AssertionError(f"{text!r} is refused: {said}") from None
+            raise AssertionError(f"{text!r} is refused: {message}") from None
         return
     assert _is_arithmetic(text), f"{text!r} is accepted"
     columns = {name: np.array(values) for name, values in case["columns"].items()}

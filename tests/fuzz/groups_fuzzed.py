@@ -1,4 +1,4 @@
-"""The grouped engine: each group is told what a monitor of its own would tell."""
+"""The grouped engine: for each group it reports what a monitor of its own would report."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 import topwatch as tw
-from fuzz.asked import COMMON, ODD, pick
-from fuzz.cases import Case, Target
+from tests.fuzz.cases import Case, Target
+from tests.fuzz.random_queries import COMMON, ODD, pick
 from topwatch.algorithms.topk.grouped_engine import GroupedEngine
+from topwatch.core.saved_state import Saved
 
 COLUMNS = ("x0", "x1", "x2")
 MAKERS = {"linear": tw.linear, "quadratic": tw.quadratic, "distance": tw.distance, "product": tw.product}
@@ -36,7 +37,6 @@ def make(rng: np.random.Generator) -> Case:
         steps.append(
             [
                 rows,
-                bool(rng.random() < 0.4),
                 bool(rng.random() < 0.3),
                 sorted(rng.integers(0, count + 1, int(rng.integers(0, 3))).tolist()),
             ]
@@ -46,45 +46,42 @@ def make(rng: np.random.Generator) -> Case:
         "size": int(pick(rng, [1, 2, 5, 30])),
         "timed": bool(rng.random() < 0.5),
         "every": int(pick(rng, [1, 1, 3, 7])),
-        "away": bool(rng.random() < 0.5),
         "steps": steps,
     }
 
 
 def run(case: Case) -> None:
-    asked = [
+    queries = [
         tw.TopK(k=k, score=MAKERS[kind](weights), name=name, where={c: tuple(r) for c, r in where.items()})
         for name, kind, weights, k, where in case["queries"]
     ]
-    names = [query.name for query in asked]
+    names = [query.name for query in queries]
     timed, size, every = case["timed"], case["size"], case["every"]
     window = tw.last(f"{size} seconds") if timed else tw.last(size)
 
     def new() -> GroupedEngine:
         indices = {column: index for index, column in enumerate(COLUMNS)}
-        return GroupedEngine(asked, indices, 0 if timed else size, size * 10**9 if timed else 0, every, case["away"])
+        return GroupedEngine(queries, indices, 0 if timed else size, size * 10**9 if timed else 0, every)
 
-    engine, monitors, pushed, row_of, seen = new(), {}, [], {}, 0
-    for rows, prepare, save, cuts in case["steps"]:
+    engine, monitors, row_of, seen = new(), {}, {}, 0
+    for rows, save, cuts in case["steps"]:
         group, time = np.array(rows["group"]), np.array(rows["time"], dtype=np.int64) * 10**9
         values = np.array([rows[name] for name in COLUMNS], dtype=float)
         cuts = [cut for cut in cuts if cut <= group.size]
         pieces = [np.split(column, cuts) for column in values]
-        tick, past = engine.tick + 1, list(pushed)
+        tick = engine.tick + 1
         index, result = engine.push(
             group,
             pieces if cuts else values,
             time if timed else np.empty(0, np.int64),
-            past=lambda past=past: iter(past),
         )
-        pushed.append((group, pieces))
         order = np.argsort(group, kind="stable")
         assert np.argsort(index).tolist() == order.tolist(), "rows are taken by group and as they came"
         row_of |= {tick + number: seen + int(row) for number, row in enumerate(order)}
         wanted: list[Any] = []
         for one in np.unique(group).tolist():
             mine = np.flatnonzero(group == one)
-            monitor = monitors.setdefault(one, _monitor(asked, window, every, timed))
+            monitor = monitors.setdefault(one, _monitor(queries, window, every, timed))
             batch: dict[str, Any] = {"id": seen + mine, **{name: values[i, mine] for i, name in enumerate(COLUMNS)}}
             batch |= {"t": time[mine].astype("datetime64[ns]")} if timed else {}
             wanted += [(one, *change) for change in monitor.push(batch)]
@@ -92,19 +89,15 @@ def run(case: Case) -> None:
         got = [(g, at, names[q], ("leave", "enter")[op], row_of[t], score) for g, at, q, op, t, score in lines]
         assert got == wanted, f"after {seen} rows:\n  got      {got[:5]}\n  expected {wanted[:5]}"
         seen += group.size
-        if prepare:
-            engine.prepare()
         engine._check()
         if save:
-            engine.recall_all(lambda: iter(pushed))  # noqa: B023 - called at once
-            saved = {name: array.copy() for name, array in engine.save().items()}
-            pushed = []
+            saved = Saved(engine.save())
             engine = new()
-            engine.load(saved)
+            engine.load(saved, 20)
 
 
-def _monitor(asked: list[tw.TopK], window: Any, every: int, timed: bool) -> tw.Monitor:
-    return tw.Monitor(asked, window, every=every, algorithm="brute", time="t" if timed else None)
+def _monitor(queries: list[tw.TopK], window: Any, every: int, timed: bool) -> tw.Monitor:
+    return tw.Monitor(queries, window, every=every, algorithm="brute", time="t" if timed else None)
 
 
 TARGET = Target("groups", make, run, short=15)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from carriers import CARRIERS, NULL_CARRIERS
 
-from fuzz import asked
-from fuzz.asked import Plain, pick
-from fuzz.cases import Case
+from tests.fuzz import random_queries
+from tests.fuzz.cases import Case
+from tests.fuzz.random_queries import Plain, pick
+from tests.support.batch_kinds import BATCH_KINDS, NULL_BATCH_KINDS
+from tests.support.stream_kinds import ID_KINDS
 from topwatch.algorithms.registry import algorithms
 from topwatch.monitor.planner import MANY_QUERIES
-from topwatch.testing.streams import ID_KINDS
 
 # Which kinds of query each family of the registry serves; an algorithm without a family serves rows of all kinds.
 KINDS = {
-    "topk": (asked.scored,),
-    "dominating": (asked.dominating,),
-    "skyline": (asked.front, asked.often),
+    "topk": (random_queries.scored,),
+    "dominating": (random_queries.dominating,),
+    "skyline": (random_queries.front, random_queries.often),
     "incomplete": (),
-    "": (asked.scored, asked.dominating, asked.front),
+    "": (random_queries.scored, random_queries.dominating, random_queries.front),
 }
 OPTIONS: dict[str, Any] = {
     "cells": [1, 2, 3, 7, 20],
@@ -60,7 +60,7 @@ def life(rng: np.random.Generator, names: list[str]) -> Case:
     queries = _Queries(rng, algorithm, family, kind)
     crowd = rng.random() < 0.08 and family == "topk"
     number = int(rng.integers(MANY_QUERIES, MANY_QUERIES + 9)) if crowd else int(rng.integers(1, 5))
-    first = [queries.next(asked.COLUMNS[:2] if crowd else None) for _ in range(number)]
+    first = [queries.next(random_queries.COLUMNS[:2] if crowd else None) for _ in range(number)]
     case: Case = {
         "algorithm": algorithm,
         "window": [kind, int(pick(rng, [1, 2, 3, 7, 20, 60]))],
@@ -85,11 +85,11 @@ class _Queries:
     def __init__(self, rng: np.random.Generator, algorithm: str, family: str, kind: str) -> None:
         self.rng, self.made = rng, 0
         bounded = algorithm in algorithms() and algorithms()[algorithm].bounded
-        makers = [maker for maker in KINDS[family] if maker is not asked.often or kind == "latest"]
+        makers = [maker for maker in KINDS[family] if maker is not random_queries.often or kind == "latest"]
         if algorithm == "sampling":
-            makers = [asked.often]
+            makers = [random_queries.often]
         if (family == "incomplete" or (not family and algorithm == "auto")) and kind != "latest":
-            makers.append(lambda rng, name: asked.gathered(rng, name, bounded))  # type: ignore[arg-type]
+            makers.append(lambda rng, name: random_queries.gathered(rng, name, bounded))  # type: ignore[arg-type]
         self._makers = makers
 
     def next(self, columns: tuple[str, ...] | None = None) -> Plain:
@@ -105,7 +105,7 @@ def _options(rng: np.random.Generator, algorithm: str) -> Plain:
 
 
 def _steps(rng: np.random.Generator, queries: _Queries, kind: str, timed: bool, parts: bool) -> Any:
-    shape, pool, clock = pick(rng, asked.SHAPES), int(pick(rng, [1, 4, 12, 1000])), 0.0
+    shape, pool, clock = pick(rng, random_queries.SHAPES), int(pick(rng, [1, 4, 12, 1000])), 0.0
     names = [f"q{number + 1}" for number in range(queries.made)]
     for _ in range(int(pick(rng, [2, 5, 10, 20]))):
         verb = rng.random()
@@ -115,11 +115,15 @@ def _steps(rng: np.random.Generator, queries: _Queries, kind: str, timed: bool, 
             pauses = rng.choice([0.0, 0.0, 0.125, 0.5, 1.0, 3.0, 12.0], count)
             rows["time"] = (clock + np.cumsum(pauses)).tolist()
             clock = rows["time"][-1] if count else clock
-            rows |= {column: asked.values(rng, shape, count) for column in asked.COLUMNS}
+            rows |= {column: random_queries.values(rng, shape, count) for column in random_queries.COLUMNS}
             if parts:
                 rows["source"] = [pick(rng, ["north", "east", "south", "west", "nowhere", None]) for _ in range(count)]
-                rows["value"] = asked.values(rng, shape, count)
-            yield ["push", pick(rng, ["dict", "dict", *CARRIERS, *(f"null {name}" for name in NULL_CARRIERS)]), rows]
+                rows["value"] = random_queries.values(rng, shape, count)
+            yield [
+                "push",
+                pick(rng, ["dict", "dict", *BATCH_KINDS, *(f"null {name}" for name in NULL_BATCH_KINDS)]),
+                rows,
+            ]
         elif verb < 0.67:
             yield ["add", queries.next()]
             names.append(f"q{queries.made}")

@@ -7,12 +7,12 @@ import math
 from typing import Any
 
 import numpy as np
-from fleets import skyline
 
 import topwatch as tw
-from fuzz.asked import pick
-from fuzz.cases import Case, Target
-from fuzz.words import bytes_changed
+from tests.fuzz.cases import Case, Target
+from tests.fuzz.random_queries import pick
+from tests.fuzz.words import bytes_changed
+from tests.support.moving_records import skyline
 from topwatch.edge.protocol import Client, Server
 from topwatch.edge.protocol.messages import Message, decode
 from topwatch.edge.protocol.methods import METHODS
@@ -60,7 +60,7 @@ class Talk:
         self.server = Server(case["prefer"], case["method"], case["share"], case["window"])
         self.devices = {name: Client(name, self.columns) for name in NAMES}
         self.last: dict[str, list[float]] = {}
-        self.heard: list[bytes] = [b""]
+        self.received: list[bytes] = [b""]
         self.rng = np.random.default_rng(0)
 
     def run(self) -> None:
@@ -85,14 +85,14 @@ class Talk:
 
     def up(self, messages: list[Message]) -> None:
         for message in messages:
-            for heard in self.carried(message):
-                self.server.receive(heard)
+            for received in self.carried(message):
+                self.server.receive(received)
 
     def down(self, messages: Any) -> None:
         for message in messages:
-            for heard in self.carried(message):
-                device = self.devices.get(heard.id) or self.devices[NAMES[0]]
-                self.up(device.receive(heard))
+            for received in self.carried(message):
+                device = self.devices.get(received.id) or self.devices[NAMES[0]]
+                self.up(device.receive(received))
 
     def carried(self, message: Message) -> list[Message]:
         """What comes of a message: itself, or in noise nothing, something else, an older one, or several."""
@@ -101,10 +101,10 @@ class Talk:
             again = decode(data)
             assert repr(again) == repr(message), f"{message} became {again}"
             return [again]
-        self.heard.append(data)
+        self.received.append(data)
         sent = [data] if self.rng.random() < 0.9 else []
         if self.rng.random() < 0.3:
-            sent.append(bytes_changed(self.rng, pick(self.rng, self.heard)))
+            sent.append(bytes_changed(self.rng, pick(self.rng, self.received)))
         result = []
         for one in sent:
             with contextlib.suppress(tw.DataError):

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from carriers import CARRIERS, NULL_CARRIERS
 
 import topwatch as tw
-from fuzz import asked, lives
-from fuzz.cases import Case, Target
+from tests.fuzz import lives, random_queries
+from tests.fuzz.cases import Case, Target
+from tests.support.batch_kinds import BATCH_KINDS, NULL_BATCH_KINDS
+from tests.support.stream_kinds import ID_KINDS
 from topwatch.algorithms.registry import algorithms
 from topwatch.testing.lockstep import Lockstep, plain
 from topwatch.testing.oracle import Query, Seconds, Window
-from topwatch.testing.streams import ID_KINDS
 
 EXACT = [name for name, known in algorithms().items() if known.exact]
 EPOCH = np.datetime64("2026-03-01T00:00:00", "ns")
@@ -26,7 +26,7 @@ def make(rng: np.random.Generator) -> Case:
 
 
 def run(case: Case) -> None:
-    queries = [asked.load(query) for query in case["queries"]]
+    queries = [random_queries.load(query) for query in case["queries"]]
     try:
         both = Lockstep(queries, Window(*case["window"]), every_of(case), case["algorithm"], **settings(case))
     except tw.TopwatchError:
@@ -63,11 +63,12 @@ def rows_of(case: Case, rows: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def carrier_of(name: str) -> Callable[[Any], Any]:
+def batch_kind_of(name: str) -> Callable[[Any], Any]:
     if "polars" in name:  # which makes a column of Python objects of an array of objects, and one of text of a list
-        carry = NULL_CARRIERS["polars"] if name.startswith("null ") else CARRIERS[name]
-        return lambda rows: carry({key: list(rows[key]) if key == "source" else rows[key] for key in rows})
-    return NULL_CARRIERS[name.removeprefix("null ")] if name.startswith("null ") else CARRIERS[name]
+        carry = NULL_BATCH_KINDS["polars"] if name.startswith("null ") else BATCH_KINDS[name]
+        words = ("source", "group")
+        return lambda rows: carry({key: list(rows[key]) if key in words else rows[key] for key in rows})
+    return NULL_BATCH_KINDS[name.removeprefix("null ")] if name.startswith("null ") else BATCH_KINDS[name]
 
 
 def take(both: Lockstep, case: Case, step: list[Any]) -> None:
@@ -75,9 +76,9 @@ def take(both: Lockstep, case: Case, step: list[Any]) -> None:
     verb, *what = step
     oracle = both.oracle
     if verb == "push":
-        both.push(rows_of(case, what[1]), carrier_of(what[0]))
+        both.push(rows_of(case, what[1]), batch_kind_of(what[0]))
     elif verb == "add" and what[0]["name"] not in oracle.queries:
-        added = asked.load(what[0])
+        added = random_queries.load(what[0])
         if serves(both, added):
             both.add(added)
     elif verb == "remove" and what[0] in oracle.queries:
@@ -101,7 +102,7 @@ def serves(both: Lockstep, query: Query) -> bool:
     """Whether the planner takes a query to those that are there; asked of a monitor that is thrown away."""
     from topwatch.testing.lockstep import as_every, as_query, as_window
 
-    options = both.monitor._options
+    options = both.monitor.settings.options
     try:
         tw.Monitor(
             as_query(query),
@@ -158,14 +159,14 @@ def _with(case: Case, index: int, step: list[Any]) -> Case:
 
 
 def _fewer_rows(step: list[Any]) -> Iterator[list[Any]]:
-    _, carrier, rows = step
+    _, batch_kind, rows = step
     size = count = len(rows["id"])
-    if carrier != "dict":
+    if batch_kind != "dict":
         yield ["push", "dict", rows]
     while size := size // 2:
         for start in range(0, count, size):
             kept = {name: values[:start] + values[start + size :] for name, values in rows.items()}
-            yield ["push", carrier, kept]
+            yield ["push", batch_kind, kept]
 
 
 TARGET = Target("monitors", make, run, simpler, share=4.0, short=40)

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 import topwatch as tw
-from fuzz.asked import pick
-from fuzz.cases import Case, Target
-from fuzz.words import bytes_changed
+from tests.fuzz.cases import Case, Target
+from tests.fuzz.random_queries import pick
+from tests.fuzz.words import bytes_changed
 from topwatch.edge.mqtt.agent import Agent
-from topwatch.edge.mqtt.connection import Broker
+from topwatch.edge.mqtt.connection import Broker, Topics, checked_id, encode_tick
 from topwatch.edge.mqtt.coordinator import Coordinator
-from topwatch.edge.mqtt.topics import Topics, checked_id, encode_tick
 from topwatch.edge.protocol import Server
 from topwatch.edge.protocol.messages import Filter, Join, Leave, Probe, Reply, Schedule, Update
 

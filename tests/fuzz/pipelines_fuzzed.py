@@ -8,15 +8,16 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from pipelines import EXAMPLE
 
-from fuzz.calling import call
-from fuzz.cases import Case, Target
-from fuzz.words import changed
+from tests.fuzz.calling import call
+from tests.fuzz.cases import Case, Target
+from tests.fuzz.words import changed
+from tests.support import ROOT
+from tests.support.pipelines import EXAMPLE
 from topwatch.query.errors import PipelineError
-from topwatch.spark.pipeline.config import read, summary
+from topwatch.spark.pipeline.config import summary
+from topwatch.spark.pipeline.config.reading import read
 
-ROOT = Path(__file__).parents[2]
 MORE = """\
 source: {kafka: {servers: [a:1, b:2], topics: [s, t], schema: 'flow INT, ts TIMESTAMP, x DOUBLE, `y z` INT', options: {minPartitions: 9}}}
 id: flow
@@ -71,12 +72,20 @@ checkpoint: c
 """  # noqa: E501
 
 
+# What a message begins with: a path such as queries[1].where['net.bytes'], or what is wrong with the text.
+FIELD = re.compile(r"""([^\W\d]\w*|\[.*?(\]|\.\.\.))(\.[^\W\d]\w*(\.\.\.)?|\[.*?(\]|\.\.\.))*: \S""")
+OF_THE_TEXT = re.compile(
+    "not YAML: |not UTF-8: |empty; |nested too deeply; |a tab where YAML wants spaces; |the (character|tag|alias) |!!"
+    "|expected fields such as source, window and queries, got |[^:]* as a key; expected text or a whole number"
+)
+
+
 @functools.cache
 def files() -> list[list[str]]:
     """The lines of all files that are changed."""
     texts = [EXAMPLE, *MORE.split("---\n")]
     texts += [path.read_text(encoding="latin-1") for path in sorted(ROOT.glob("examples/*.yml"))]
-    texts += [path.read_text(encoding="latin-1") for path in sorted(ROOT.glob("tests/spark/broken/*.yml"))]
+    texts += [path.read_text(encoding="latin-1") for path in sorted(ROOT.glob("tests/spark/pipeline/broken/*.yml"))]
     page = (ROOT / "docs" / "how-to" / "write-a-pipeline.md").read_text(encoding="utf-8").encode().decode("latin-1")
     texts += re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
     return [text.splitlines() for text in texts if text.strip()]
@@ -98,17 +107,19 @@ def run(case: Case) -> None:
         try:
             pipeline = read(path)
         except PipelineError as error:
-            problems = error.args or ("nothing is said",)
+            problems = error.args or ("no message",)
         else:
             assert summary.in_a_line(pipeline)
             assert "state:" in summary.in_full(pipeline)
         for line in problems:
-            assert re.match(re.escape(str(path)) + r":\d+: \S", line), f"no line number: {line!r}"
+            message = re.match(re.escape(str(path)) + r":\d+: (.*)", line)
+            assert message, f"no line number: {line!r}"
+            assert FIELD.match(message[1]) or OF_THE_TEXT.match(message[1]), f"no field: {line!r}"
             assert len(line) < 1000, f"{len(line)} characters: {line[:100]}"
         expected = 2 if problems else 0
         if case["command"] and (expected or case["command"] != "run"):
-            code, said = call([case["command"], str(path)])
-            assert code == expected, f"exit code {code}: {said}"
+            code, printed = call([case["command"], str(path)])
+            assert code == expected, f"exit code {code}: {printed}"
 
 
 TARGET = Target("pipelines", make, run, short=150)

@@ -1,16 +1,17 @@
-"""Runs all targets side by side for some time, and says what was found."""
+"""Runs all targets side by side for some time, and prints what failed."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fuzz.cases import Outcome, Target, made, save
-from fuzz.shrinking import minimal
-from fuzz.worker import Worker
+from tests.fuzz.cases import Outcome, Target, made, save
+from tests.fuzz.shrinking import minimal
+from tests.fuzz.worker import Worker
 
 MOST_FAILURES = 5  # of one kind that are made smaller and saved
 
@@ -39,11 +40,9 @@ class Run:
     def go(self, seconds: float, processes: int, most: int | None = None) -> bool:
         """Run for so long, with so many cases of each target at most; return whether all went well."""
         end = time.monotonic() + seconds
-        threads = [threading.Thread(target=self._work, args=(end, most)) for _ in range(processes)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(processes) as pool:
+            for done in [pool.submit(self._work, end, most) for _ in range(processes)]:
+                done.result()  # raises what a thread has raised
         return not any(tally.failures for tally in self.tallies)
 
     def table(self) -> str:
@@ -93,4 +92,4 @@ class Run:
         case, outcome = minimal(tally.target, case, outcome, lambda case: worker.run(name, case))
         path = save(self.folder, name, self.seed, number, case, outcome)
         last = outcome.text.strip().splitlines()[-1:] or [""]
-        print(f"{name} {number}: {outcome.kind}: {last[0][:300]}\n    python -m fuzz --replay {path}", flush=True)
+        print(f"{name} {number}: {outcome.kind}: {last[0][:300]}\n    python -m tests.fuzz --replay {path}", flush=True)

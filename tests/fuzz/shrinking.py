@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from fuzz.cases import Case, Outcome, Target
+from tests.fuzz.cases import Case, Outcome, Target
 
 MOST_SECONDS = 90.0
 

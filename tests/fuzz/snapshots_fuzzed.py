@@ -3,71 +3,49 @@
 from __future__ import annotations
 
 import contextlib
-import struct
-import zlib
 from typing import Any
 
 import numpy as np
 
 import topwatch as tw
-from fuzz import asked, lives
-from fuzz.asked import pick
-from fuzz.cases import Case, Target
-from fuzz.monitors import carrier_of, every_of, ids_of, rows_of, settings, simpler, time_of
-from fuzz.words import bytes_changed
+from tests.fuzz import lives, random_queries
+from tests.fuzz.cases import Case, Target
+from tests.fuzz.monitors import batch_kind_of, every_of, ids_of, rows_of, settings, simpler, time_of
+from tests.fuzz.random_queries import pick
+from tests.support.snapshot_mutations import mutated, use, use_server
 from topwatch.algorithms.registry import algorithms
 from topwatch.edge.protocol import Server
 from topwatch.edge.protocol.messages import Join
 from topwatch.testing.lockstep import as_every, as_query, as_window
 from topwatch.testing.oracle import Window
 
-try:
-    from mutations import mutated, use
-except ImportError:
-
-    def mutated(blob: bytes, rng: np.random.Generator) -> bytes:
-        """Change bytes, and let the checksum fit now and then."""
-        body = bytes_changed(rng, blob[:-4])
-        return body + (blob[-4:] if rng.random() < 0.3 else struct.pack("<I", zlib.crc32(body)))
-
-    def use(blob: bytes) -> str:
-        """Restore it and work with it."""
-        try:
-            monitor = tw.Monitor.restore(blob)
-        except tw.DataError as error:
-            return str(error)
-        for query in monitor.queries:
-            monitor.answer(query.name)
-        monitor.stats()
-        return ""
-
 
 def make(rng: np.random.Generator) -> Case:
     case = lives.life(rng, [*algorithms(), "auto"])
-    return {**case, "server": bool(rng.random() < 0.1), "mutation": int(rng.integers(0, 2**31))}
+    kinds = {"server": bool(rng.random() < 0.1), "by": bool(rng.random() < 0.3)}
+    return {**case, **kinds, "mutation": int(rng.integers(0, 2**31))}
 
 
 def run(case: Case) -> None:
     rng = np.random.default_rng(case["mutation"])
     if case["server"]:
-        blob = bytes_changed(rng, _server_snapshot(rng))
-        with contextlib.suppress(tw.TopwatchError):
-            server = Server.restore(blob)
-            server.begin(server.tick + 1)
-            server.receive(Join("a", server.tick, 0, (1.0, 2.0)))
-            server.finish()
+        use_server(mutated(_server_snapshot(rng), rng))
         return
-    with contextlib.suppress(tw.TopwatchError):
-        use(mutated(_monitor(case).snapshot(), rng))
+    try:
+        blob = _monitor(case).snapshot()
+    except tw.TopwatchError:  # which settings are refused is what others test
+        return
+    use(mutated(blob, rng))  # which says why a restore refuses it; nothing may be refused after that
 
 
 def _monitor(case: Case) -> tw.Monitor:
     monitor = tw.Monitor(
-        [as_query(asked.load(query)) for query in case["queries"]],
+        [as_query(random_queries.load(query)) for query in case["queries"]],
         window=as_window(Window(*case["window"])),
         every=as_every(every_of(case)),
         algorithm=case["algorithm"],
         **settings(case),
+        **({"by": "group"} if case["by"] else {}),
     )
     for verb, *what in case["steps"]:
         with contextlib.suppress(tw.TopwatchError):
@@ -77,13 +55,15 @@ def _monitor(case: Case) -> tw.Monitor:
 
 def _do(monitor: tw.Monitor, case: Case, verb: str, what: list[Any]) -> None:
     if verb == "push":
-        monitor.push(carrier_of(what[0])(rows_of(case, what[1])))
+        rows = rows_of(case, what[1])
+        rows["group"] = np.arange(len(rows["id"])) % 3
+        monitor.push(batch_kind_of(what[0])(rows))
     elif verb == "add":
-        monitor.add(as_query(asked.load(what[0])))
+        monitor.add(as_query(random_queries.load(what[0])))
     elif verb == "remove":
         monitor.remove(what[0])
     elif verb == "delete":
-        monitor.delete(ids_of(case, what[0]))
+        monitor.delete(ids_of(case, what[0]), **({"by": 1} if case["by"] else {}))
     elif verb == "advance":
         monitor.advance(time_of(case, what[0]))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fuzz import (
+from tests.fuzz import (
     approximate,
     batches_fuzzed,
+    by_fuzzed,
     commands_fuzzed,
     configurations,
     expressions_fuzzed,
@@ -19,6 +20,7 @@ from fuzz import (
 MODULES = (
     monitors,
     approximate,
+    by_fuzzed,
     groups_fuzzed,
     snapshots_fuzzed,
     configurations,

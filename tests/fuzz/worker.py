@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from fuzz.cases import Case, Outcome, made, tried
+from tests.fuzz.cases import Case, Outcome, made, tried
 
 LIMIT = 180.0  # seconds of work, for what takes milliseconds or, at first, has to be compiled
 PATIENCE = 1500.0  # seconds in which a process that gets little of the machine, or waits, has to answer
@@ -22,7 +22,7 @@ MOST_MEMORY = 6 << 30  # bytes of address space: allocating more is an error tha
 
 def serve(connection: Connection, log: str) -> None:
     """Run what comes until nothing does."""
-    from fuzz.targets import TARGETS
+    from tests.fuzz.targets import TARGETS
 
     os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND), 2)
     faulthandler.enable()
@@ -48,25 +48,35 @@ class Worker:
 
     def __init__(self) -> None:
         self._process: Any = None
+        self._last = ""  # what it was given last
         self._log = Path(tempfile.mkstemp(prefix="fuzz-", suffix=".log")[1])
 
     def run(self, target: str, case: Case | tuple[int, int]) -> Outcome:
         """Run a case, or that of a seed and a number."""
-        if self._process is None or not self._process.is_alive():
+        if self._process is None:
             self._start()
+        elif not self._process.is_alive():  # memory that was spoilt may be met only after a case has ended
+            return self._crashed(time.perf_counter(), f"\nafter {self._last}")
+        self._last = f"{target} {case}"[:4000]
         began, worked = time.perf_counter(), _worked(self._process.pid)
-        self._connection.send((target, case))
         try:
+            self._connection.send((target, case))
             while time.perf_counter() - began < PATIENCE and _worked(self._process.pid) - worked < LIMIT:
                 if self._connection.poll(2.0):
                     return self._connection.recv()
         except (EOFError, ConnectionError):
-            self._process.join(10)
-            return Outcome(f"crash {self._process.exitcode}", self._last_words(), time.perf_counter() - began)
+            return self._crashed(began)
         os.kill(self._process.pid, signal.SIGUSR1)
         time.sleep(1.0)
         self.stop(gently=False)
         return Outcome("hang", self._last_words(), time.perf_counter() - began)
+
+    def _crashed(self, began: float, after: str = "") -> Outcome:
+        self._process.join(10)
+        kind = f"crash {self._process.exitcode}"
+        outcome = Outcome(kind, self._last_words() + after, time.perf_counter() - began)
+        self.stop()
+        return outcome
 
     def stop(self, gently: bool = True) -> None:
         """End the process."""

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from maven_jars import UnavailableError, java
+
+from tests.support.servers.maven_jars import UnavailableError, java
 
 
 @pytest.mark.slow

@@ -8,13 +8,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from spark.host_bench import AFTER, EQUAL, REFUSED, TESTS, Bench, Outcome, bench
-from spark.host_trials import BOTH, LOST, MIDDLE, kill_executor
-from spark.hosts import Host, wait_for, why_not
+
+from tests.support import ROOT
+from tests.support.hosts.bench import AFTER, EQUAL, REFUSED, Bench, Outcome, bench
+from tests.support.hosts.namespaces import Host, wait_for, why_not
+from tests.support.hosts.trials import BOTH, LOST, MIDDLE, kill_executor
 
 
 def gone(pids: Sequence[int]) -> None:
-    """Wait until processes have ended, and nobody has to be told any more."""
+    """Wait until processes have ended, and nothing is left to wait for."""
     wait_for(lambda: not [pid for pid in pids if Path(f"/proc/{pid}").exists()], f"the end of {pids}", seconds=20.0)
 
 
@@ -67,9 +69,9 @@ def test_hosts_end_with_the_tests(tmp_path: Path) -> None:
         pytest.skip(reason)
     script = f"""
 import sys, time
-sys.path.insert(0, {str(TESTS)!r})
+sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from spark.hosts import Host
+from tests.support.hosts.namespaces import Host
 host = Host("orphan", "127.0.0.2", Path({str(tmp_path)!r}), [])
 host.run(["sleep", "1000"], "sleep", {{}})
 while len(host.processes()) < 3:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sink_files
-from crash_cases import CASES, Stream
-from crash_runs import GAP, STATE, Checkpoint
 from pyspark.sql import SparkSession
-from python_workers import kill_workers
-from spark.kills import Killer, complaints
+
+from tests.support import sink_files
+from tests.support.crashes.cases import CASES, Stream
+from tests.support.crashes.kills import Killer, complaints
+from tests.support.crashes.processes import GAP, STATE, Checkpoint
+from tests.support.python_workers import kill_workers
 
 
 @pytest.fixture

@@ -13,14 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from real_data import real
-from refusal import refused
 
 import topwatch as tw
+from tests.support.real_data import real
+from tests.support.refusal import refused
 from topwatch.tables import top_dominating
-from topwatch.testing.oracle_dominating import dominated
+from topwatch.testing.oracle_dominance import dominated, dominators
 from topwatch.testing.oracle_scores import Score, score_rows
-from topwatch.testing.oracle_skyband import dominators
 
 ROWS = 900
 Line = tuple[Any, ...]
@@ -280,7 +279,7 @@ def test_sql(spark: SparkSession, table: pa.Table, cut: Callable[[int], DataFram
         "tw_top(TABLE(things), 1, 'linear(a)')": r"score: expected linear\(column=number, ...\), got 'linear\(a\)'",
         "tw_skyline(TABLE(things), 'a best')": r"tw_skyline: prefer\['a'\]: expected 'min' or 'max', got 'best'",
         "tw_skyline(TABLE(things), 'id')": "tw_skyline: prefer: expected 'column min' or 'column max'",
-        "tw_skyband(TABLE(things), 1, 'aa min')": "tw_skyband: columns: 'aa' is missing; .* did you mean 'a'",
+        "tw_skyband(TABLE(things), 1, 'aa min')": "tw_skyband: columns: column 'aa' is missing; .* did you mean 'a'",
         "tw_top(1, 1, 'a')": r"tw_top: rows: expected a table, as in tw_top\(TABLE\(name\), ...\)",
     }.items():
         with pytest.raises(AnalysisException, match=message):
@@ -303,7 +302,11 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(spark: SparkSession
             "skyline: prefer: expected at most 32 columns, got 33",
         ),
         (tw.QueryError, lambda: tw.spark.top(frame, 1, score, by=[3]), "top: by: expected names of columns, got 3"),
-        (tw.DataError, lambda: tw.spark.top(frame, 1, score, by="gg"), "top: by: 'gg' is missing; .* did you mean 'g'"),
+        (
+            tw.DataError,
+            lambda: tw.spark.top(frame, 1, score, by="gg"),
+            "top: by: column 'gg' is missing; .* did you mean 'g'",
+        ),
         (
             tw.DataError,
             lambda: tw.spark.skyline(frame, {"g": "min"}),

@@ -2,103 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from python_workers import kill_workers
 
 import topwatch as tw
-
-QUERIES = [
-    tw.TopK(k=3, score=tw.linear(x=1.0, y=0.01), name="hot"),
-    tw.Nearest(k=2, point={"x": 0.5, "y": 25.0}, name="near"),
-]
-FILES, ROWS = 6, 300
-Line = tuple[Any, ...]
-
-
-class Stream:
-    """A folder of files that a query reads, a few at a time."""
-
-    def __init__(self, spark: SparkSession, folder: Path, rng: np.random.Generator, home: str = "folder") -> None:
-        self.spark, self.folder, self.home = spark, folder, home
-        count = FILES * ROWS
-        seconds = np.arange(count) + rng.random(count)
-        self.table = pa.table(
-            {
-                "id": [f"r{i}" for i in range(count)],
-                "ts": pa.array((seconds * 1e6).astype("datetime64[us]"), pa.timestamp("us", "UTC")),
-                "g": pa.array(rng.choice(np.array(["a", "b", "c", None]), count).tolist(), pa.string()),
-                "x": rng.random(count).round(2),
-                "y": rng.integers(0, 50, count),
-            }
-        )
-        (folder / "in").mkdir()
-
-    def write(self, first: int = 0, last: int = FILES, table: pa.Table | None = None) -> None:
-        table = self.table if table is None else table
-        for i in range(first, last):
-            path = self.folder / "in" / f"{i:03d}.parquet"
-            pq.write_table(table.slice(i * ROWS, ROWS), path, row_group_size=100)
-            os.utime(path, (1_000_000_000 + i,) * 2)
-
-    def read(self, files: int = 1) -> DataFrame:
-        kind = self.spark.read.parquet(str(self.folder / "in")).schema
-        reader = self.spark.readStream.schema(kind).option("maxFilesPerTrigger", files)
-        return reader.parquet(str(self.folder / "in"))
-
-    def run(self, frame: DataFrame, name: str = "one") -> list[Line]:
-        folder = self.folder / name
-        writer = frame.writeStream.option("path", str(folder / "out")).option("checkpointLocation", str(folder / "ck"))
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-        return lines(self.spark.read.parquet(str(folder / "out")))
-
-    @property
-    def segments(self) -> str | None:
-        return str(self.folder / "segments") if self.home == "folder" else None
-
-
-def lines(frame: DataFrame) -> list[Line]:
-    return sorted((tuple(row) for row in frame.collect()), key=str)
-
-
-def wanted(
-    table: pa.Table, by: str | None = None, queries: Any = QUERIES, algorithm: str = "brute", **options: Any
-) -> list[Line]:
-    """What monitors say, one for each group."""
-    result: list[Line] = []
-    for group in [None] if by is None else pc.unique(table.column(by)).to_pylist():
-        part = table
-        if by is not None:
-            column = table.column(by)
-            part = table.filter(pc.is_null(column) if group is None else pc.equal(column, group))
-        monitor = tw.Monitor(queries, algorithm=algorithm, **options)
-        result += [(*(() if by is None else (group,)), *change) for change in monitor.push(part)]
-    return sorted(result, key=str)
+from tests.support.python_workers import kill_workers
+from tests.support.watched_stream import BOTH, FILES, QUERIES, ROWS, Line, Stream, lines, wanted
 
 
 @pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path, rng: np.random.Generator, home: str) -> Stream:
-    return Stream(spark, tmp_path, rng, home)
+def stream(spark: SparkSession, tmp_path: Path, rng: np.random.Generator, backend: str) -> Stream:
+    return Stream(spark, tmp_path, rng, backend)
 
 
 @pytest.fixture
-def home() -> str:
+def backend() -> str:
     """Where segments are, if a test does not say :data:`BOTH`."""
     return "folder"
-
-
-BOTH = pytest.mark.parametrize("home", ["folder", "store"])
 
 
 @BOTH
@@ -152,14 +81,35 @@ def test_skylines(stream: Stream, by: str | None, algorithm: str, options: dict[
     stream.write()
     expected = wanted(stream.table, by, queries, "auto" if algorithm == "auto" else algorithm, **options)
     assert len(expected) > 20
-    asked: dict[str, Any] = {"by": by, "algorithm": algorithm, **options}
-    half = tw.spark.watch(stream.read(files=2), queries, segments=stream.segments, **asked)
+    given: dict[str, Any] = {"by": by, "algorithm": algorithm, **options}
+    half = tw.spark.watch(stream.read(files=2), queries, segments=stream.segments, **given)
     assert stream.run(half) == expected
     static = stream.spark.read.parquet(str(stream.folder / "in"))
-    assert lines(tw.spark.watch(static, queries, **asked)) == expected
+    assert lines(tw.spark.watch(static, queries, **given)) == expected
     if moving:
         with pytest.raises(tw.QueryError, match="'answers' does not serve FrequentSkyline queries, whose scores move"):
-            tw.spark.watch(static, queries, emit="answers", **asked)
+            tw.spark.watch(static, queries, emit="answers", **given)
+
+
+def test_explain_prints_the_plan_that_runs(stream: Stream) -> None:
+    stream.write()
+    rows = stream.read(files=2)
+
+    def explained(**options: Any) -> list[str]:
+        return tw.spark.explain(rows, QUERIES, **options).splitlines()
+
+    pruned = explained(window=tw.last(600))
+    assert pruned[0] == f"{len(QUERIES)} queries over the last 600 rows, evaluated after every row"
+    assert [line.partition(":")[0] for line in pruned[1:-3]] == [query.name for query in QUERIES]
+    assert [line.partition(" – ")[0] for line in pruned[-3:-1]] == [
+        "operator: transformWithStateInPandas",
+        "pruning: before the shuffle",
+    ]
+    grouped = explained(window=tw.last(40), by="g", segments="ckpt/segments")
+    assert grouped[-4].startswith("groups: grouped engine – ")
+    assert grouped[-1].endswith("for each g, in a folder – all executors share ckpt/segments")
+    static = stream.spark.read.parquet(str(stream.folder / "in"))
+    assert "operator: sorted partitions" in tw.spark.explain(static, QUERIES, window=tw.last(40))
 
 
 def test_columns_may_have_any_name(stream: Stream) -> None:
@@ -178,7 +128,7 @@ def test_columns_may_have_any_name(stream: Stream) -> None:
 
 @pytest.mark.parametrize(("emit", "third"), [("changes", "op"), ("first", "op"), ("answers", "rank")])
 def test_only_groups_can_be_null_in_the_result(stream: Stream, emit: Any, third: str) -> None:
-    """Spark is told so; of what comes out of its stateful operator it takes everything for nullable all the same."""
+    """The schema has it so; what comes out of Spark's stateful operator is nullable all the same."""
     stream.write(last=1)
     query = tw.TopK(3, tw.linear({"x": 1.0}), name="q")
     for df in (stream.read(files=1), stream.spark.read.parquet(f"{stream.folder}/in")):
@@ -209,8 +159,8 @@ def test_values_that_are_no_numbers_are_a_group(stream: Stream) -> None:
 )
 def test_a_restart_goes_on(stream: Stream, by: str | None, window: int, emit: Any) -> None:
     def watched(files: int) -> DataFrame:
-        asked: dict[str, Any] = {"by": by, "emit": emit, "segments": stream.segments}
-        return tw.spark.watch(stream.read(files), QUERIES, tw.last(window), **asked)
+        given: dict[str, Any] = {"by": by, "emit": emit, "segments": stream.segments}
+        return tw.spark.watch(stream.read(files), QUERIES, tw.last(window), **given)
 
     stream.write(0, 2)
     stream.run(watched(1))
@@ -339,64 +289,73 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(
     assert "\n" not in str(raised.value)
 
 
-SOURCES = ["north", "south", "west"]
-GATHERED = [
-    tw.IncompleteTopK(k=3, sources=SOURCES, source="seen at", bounds=(0, 1), name="once"),
-    tw.IncompleteTopK(k=2, sources=SOURCES[::-1], source="seen at", occurrences="sum", name="often"),
-    tw.TopK(k=2, score=tw.linear(value=1.0), name="rows"),
-]
-
-
-@pytest.fixture
-def objects(spark: SparkSession, tmp_path: Path, rng: np.random.Generator, home: str) -> Stream:
-    made = Stream(spark, tmp_path, rng, home)
-    count = FILES * ROWS
-    made.table = pa.table(
-        {
-            "id": [f"object {i}" for i in rng.integers(0, 60, count)],
-            "seen at": pa.array(rng.choice(np.array([*SOURCES, "east", None]), count).tolist(), pa.string()),
-            "value": rng.random(count).round(2) * 1.1,
-        }
-    )
-    return made
-
-
-@BOTH
-def test_incomplete_objects(objects: Stream) -> None:
-    every = 7
-
-    def watched(files: int) -> DataFrame:
-        return tw.spark.watch(objects.read(files), GATHERED, tw.last(150), every=every, segments=objects.segments)
-
-    monitor = tw.Monitor(GATHERED, tw.last(150), every=every)
-    expected = sorted((tuple(change) for change in monitor.push(objects.table)), key=str)
-    objects.write(0, 2)
-    objects.run(watched(1))
-    objects.write(2, FILES)
-    assert kill_workers(objects.spark), "the state is read again"
-    assert objects.run(watched(3)) == expected
-    static = objects.spark.read.parquet(str(objects.folder / "in"))
-    assert lines(tw.spark.watch(static, GATHERED, tw.last(150), every=every)) == expected
-
-
 @pytest.mark.parametrize(
-    ("said", "error", "message"),
+    ("change", "message"),
     [
-        ({"source": "sen at"}, tw.DataError, "source: column 'sen at' is missing; .*did you mean 'seen at'"),
-        ({"source": "value", "value": "seen at"}, tw.DataError, "source: column 'value' is double"),
+        ({"id": "several"}, "id: column 'several' is array<bigint>; expected single values"),
+        ({"by": "pairs"}, "by: column 'pairs' is map<bigint,bigint>; expected single values"),
+        ({"by": ["k", "both"]}, "by: column 'both' is struct<a:bigint,b:bigint>; expected single values"),
+        ({"order": "several"}, "order: column 'several' is array<bigint>; expected single values"),
+        ({"time": "exact"}, "time: column 'exact' is decimal(10,2); expected timestamps or numbers"),
+        ({"segments": "s3a://bucket/segments"}, "segments: Arrow cannot open s3a://bucket/segments: Unrecognized"),
+        ({"quarantine": "s3a://bucket/bad"}, "quarantine: Arrow cannot open s3a://bucket/bad: Unrecognized"),
     ],
+    ids=str,
 )
-def test_sources_that_are_not_there(
-    objects: Stream, said: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    objects.write(0, 1)
-    static = objects.spark.read.parquet(str(objects.folder / "in"))
-    with pytest.raises(error, match=message):
-        tw.spark.watch(static, tw.IncompleteTopK(k=1, sources=SOURCES, **said), tw.last(5))
+def test_what_executors_could_not_do_is_refused(spark: SparkSession, change: dict[str, Any], message: str) -> None:
+    frame = (
+        spark.readStream.format("rate")
+        .load()
+        .selectExpr(
+            "value as id",
+            "value as k",
+            "cast(value as double) as x",
+            "array(value) as several",
+            "map(value, value) as pairs",
+            "struct(value as a, value as b) as both",
+            "cast(value as decimal(10, 2)) as exact",
+        )
+    )
+    with pytest.raises(tw.TopwatchError) as raised:
+        tw.spark.watch(frame, tw.TopK(k=1, score=tw.linear(x=1.0)), tw.last(10), **change)
+    assert str(raised.value).startswith(message)
 
 
-def test_objects_have_no_whole_answers(objects: Stream) -> None:
-    objects.write(0, 1)
-    static = objects.spark.read.parquet(str(objects.folder / "in"))
-    with pytest.raises(tw.QueryError, match="emit: 'answers' does not serve IncompleteTopK queries"):
-        tw.spark.watch(static, GATHERED, tw.last(5), emit="answers")
+def test_a_default_folder_that_cannot_be_opened_is_not_used(stream: Stream, spark: SparkSession) -> None:
+    stream.write()
+    spark.conf.set("spark.sql.streaming.checkpointLocation", "s3a://bucket/checkpoints")
+    try:
+        plan = tw.spark.explain(stream.read(), QUERIES, window=tw.last(100))
+        assert "in Spark's state store – Arrow cannot open s3a://bucket/checkpoints/topwatch-segments: " in plan
+        watched = tw.spark.watch(stream.read(files=2), QUERIES, window=tw.last(100))
+        assert stream.run(watched) == wanted(stream.table, window=tw.last(100))
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
+
+
+def test_a_static_frame_has_no_quarantine(stream: Stream) -> None:
+    stream.write(0, 1)
+    static = stream.spark.read.parquet(str(stream.folder / "in"))
+    with pytest.raises(tw.QueryError, match="quarantine: rows of a stream are kept there"):
+        tw.spark.watch(static, QUERIES, tw.last(10), quarantine="bad")
+
+
+def test_times_that_cannot_be_used(stream: Stream) -> None:
+    """One of them does not stop the stream; it is in the quarantine with the reason."""
+    seconds = np.arange(FILES * ROWS, dtype=np.float64)
+    times = seconds.copy()
+    times[[7, 500]] = np.nan, np.inf
+    stream.table = stream.table.drop_columns(["ts"]).append_column("t", pa.array(times))
+    stream.write()
+    bad = str(stream.folder / "bad")
+    given: dict[str, Any] = {"window": tw.last("3 minutes"), "time": "t"}
+    watched = tw.spark.watch(stream.read(), QUERIES, segments=stream.segments, quarantine=bad, **given)
+    good = stream.table.filter(pc.is_finite(stream.table.column("t")))
+    assert stream.run(watched) == wanted(good, **given)
+    assert lines(stream.spark.read.parquet(bad).select("reason")) == 2 * [("time is not finite",)]
+    static = stream.spark.read.parquet(str(stream.folder / "in"))
+    assert lines(tw.spark.watch(static, QUERIES, **given)) == wanted(good, **given)
+
+
+def test_explain_takes_what_watch_takes() -> None:
+    assert inspect.signature(tw.spark.explain).parameters == inspect.signature(tw.spark.watch).parameters

@@ -1,1 +1,1 @@
-"""Algorithms by family: one algorithm, one file, by the paper's name. ``registry.py`` knows them all."""
+"""Algorithms by family, named as their papers name them; ``registry.py`` has the entries of all."""

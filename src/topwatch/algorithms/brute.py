@@ -6,13 +6,14 @@ something looks odd. Cost per evaluation: O(Q N log N), and O(Q N²) for queries
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from topwatch.core.engine import Report, Window
-from topwatch.core.kernels.rows import ENTER, LEAVE, Rows, Step
-from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.core.arrays import NO_FLOATS, NO_INTS, Floats, Ints
+from topwatch.core.engine import Window
+from topwatch.core.kernels.rows import ENTER, LEAVE, Report, Rows, Step, joined
 from topwatch.core.saved_state import Saved
 from topwatch.query.queries import Dominating, FrequentSkyline, IncompleteTopK, Query, Skyline, Threshold
 
@@ -24,26 +25,27 @@ class Brute:
 
     def __init__(self, window: Window) -> None:
         self.window = window
-        self._queries: list[tuple[Query, dict[str, int]] | None] = []
-        self._answers: list[tuple[Ints, Floats, Ints]] = []  # slots, keys, ticks
+        self._queries: dict[int, tuple[Query, dict[str, int]]] = {}
+        self._answers: dict[int, tuple[Ints, Floats, Ints]] = {}  # slots, keys, ticks
         self._reported: set[int] = set()  # queries that :meth:`set_answer` has set, until :meth:`resume`
         self._scores = 0
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Take in a query; :meth:`start` gives it its first answer."""
-        self._queries.append((query, {name: column_of[name] for name in query.columns}))
-        self._answers.append((np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64)))
-        return len(self._queries) - 1
+        index = next(index for index in itertools.count() if index not in self._queries)
+        self._queries[index] = query, {name: column_of[name] for name in query.columns}
+        self._answers[index] = NO_INTS, NO_FLOATS, NO_INTS
+        return index
 
     def start(self, index: int, head: int, moment: int, at: int) -> Report:
         """Evaluate a new query over the rows of the last evaluation."""
-        return _joined(self._evaluate(index, self._live(head, moment), at))
+        return joined(self._evaluate(index, self._live(head, moment), at))
 
     def resume(self, head: int, evaluated: int) -> None:
         """Nothing is kept but the answers."""
         live = self._live(head, evaluated)
-        for index, query in enumerate(self._queries):
-            if query is not None and index not in self._reported:
+        for index in self._queries:
+            if index not in self._reported:
                 self._evaluate(index, live, 0)
         self._reported.clear()
 
@@ -56,17 +58,16 @@ class Brute:
 
     def remove(self, index: int) -> None:
         """Take a query out."""
-        self._queries[index] = None
+        del self._queries[index], self._answers[index]
 
     def process(self, step: Step) -> Report:
         """Take a step of the window; return the changes at its evaluations."""
         result: list[Report] = []
         for j, at in enumerate(step.at):
             live = self._live(int(step.heads[j + 1]), int(step.moment[j]))
-            for index, query in enumerate(self._queries):
-                if query is not None:
-                    result += self._evaluate(index, live, int(at))
-        return _joined(result)
+            for index in self._queries:
+                result += self._evaluate(index, live, int(at))
+        return joined(result)
 
     def _live(self, head: int, moment: int) -> Ints:
         rows = self.window.rows()
@@ -94,9 +95,7 @@ class Brute:
     def _names(self, index: int, rows: Rows, slots: Ints, keys: Floats, ticks: Ints) -> list[tuple[int, float]]:
         """Return what identifies a row in a change: its tick; in a latest window its id, with its own score if any."""
         number = ticks if rows.fifo else rows.entity[slots]
-        entry = self._queries[index]
-        assert entry is not None
-        if isinstance(entry[0], Dominating):
+        if isinstance(self._queries[index][0], Dominating):
             keys = np.zeros(keys.size)
         return list(zip(number.tolist(), keys.tolist(), strict=True))
 
@@ -106,9 +105,7 @@ class Brute:
         return slots, keys
 
     def _rank(self, index: int, live: Ints) -> tuple[Ints, Floats]:
-        entry = self._queries[index]
-        assert entry is not None
-        query, column_of = entry
+        query, column_of = self._queries[index]
         rows = self.window.rows()
         columns = {name: rows.columns[column, live] for name, column in column_of.items()}
         self._scores += live.size
@@ -142,17 +139,18 @@ class Brute:
         """Follow the rows to their new slots after the window has grown."""
         if self.window.fifo:
             mask = self.window.capacity - 1
-            self._answers = [(ticks & mask, keys, ticks) for _, keys, ticks in self._answers]
+            answers = self._answers.items()
+            self._answers = {index: (ticks & mask, keys, ticks) for index, (_, keys, ticks) in answers}
 
     def indexed(self) -> None:
         """Nothing is indexed by queries."""
 
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
-        return {"scores": self._scores, "kept": sum(keys.size for _, keys, _ in self._answers), "bytes": 0}
+        return {"scores": self._scores, "kept": sum(keys.size for _, keys, _ in self._answers.values()), "bytes": 0}
 
     def _check(self) -> None:
-        for slots, keys, ticks in self._answers:
+        for slots, keys, ticks in self._answers.values():
             assert slots.size == keys.size == ticks.size
 
 
@@ -168,9 +166,3 @@ def _dominated(
         mine, others = (among, values[:, row, None]) if by else (values[:, row, None], among)
         counts[row] = np.count_nonzero(np.all(mine <= others, axis=0) & np.any(mine < others, axis=0))
     return counts
-
-
-def _joined(result: list[Report]) -> Report:
-    if not result:
-        return Report(np.empty((0, 4), np.int64), np.empty(0))
-    return Report(np.concatenate([f.what for f in result]), np.concatenate([f.key for f in result]))

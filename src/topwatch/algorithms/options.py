@@ -91,6 +91,20 @@ class Word:
             raise QueryError(f"{name}: expected {', '.join(most)} or {last}, got {value!r}")
 
 
+def view_size(k: int) -> int:
+    """Return the ``kmax`` of TSL and SLA: as SIGMOD'06 tuned it for TSL, and about as much between and beyond.
+
+    A view of up to kmax > k rows is what saves searching sorted lists after each expiry.
+
+    >>> [view_size(k) for k in (1, 3, 20, 200)]
+    [4, 7, 30, 230]
+    """
+    tuned = {1: 4, 5: 10, 10: 20, 20: 30, 50: 70, 100: 120}  # section 8
+    if k in tuned:
+        return tuned[k]
+    return max(k + 4, min(2 * k, k + 10) if k < 50 else k + max(20, 3 * k // 20))
+
+
 MOST_ROWS = 1_000_000  # of an answer, and of whatever takes memory at once
 CELLS = SLACK = KMAX = Whole(MOST_ROWS)
 

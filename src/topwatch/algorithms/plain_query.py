@@ -1,7 +1,7 @@
 """A query of an algorithm in plain Python: the algorithm follows rows and names the best, changes follow from that.
 
 This is the short way to a new algorithm, ours or somebody else's. One with compiled loops implements
-:class:`topwatch.core.per_query_engine.Contest`, or an :class:`topwatch.core.engine.Engine` of its own.
+:class:`topwatch.core.engine.QueryState`, or an :class:`topwatch.core.engine.Engine` of its own.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from topwatch.core.engine import Report, Window
-from topwatch.core.kernels.rows import ENTER, LEAVE, Step
-from topwatch.core.kernels.scoring import Floats, Ints
-from topwatch.core.per_query_engine import Contests
+from topwatch.core.arrays import Floats, Ints
+from topwatch.core.engine import PerQueryEngine, Window
+from topwatch.core.kernels.rows import ENTER, LEAVE, Report, Step
 from topwatch.query.queries import Nearest, TopK
 
 if TYPE_CHECKING:
@@ -48,9 +47,9 @@ class PlainQuery:
         self._scores = 0
 
     @classmethod
-    def engine(cls, request: Request) -> Contests:
+    def engine(cls, request: Request) -> PerQueryEngine:
         """Make the engine of a group of queries: what a registry entry needs."""
-        return Contests(request.feed.window, request.expected, cls)
+        return PerQueryEngine(request.feed.window, request.expected, cls)
 
     # ---- what an algorithm does its own way
 

@@ -7,6 +7,7 @@ planner, the command line and the conformance suite know an algorithm by its ent
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,8 +21,7 @@ from topwatch.query.queries import FrequentSkyline, IncompleteTopK, Query
 from topwatch.query.windows import Window
 
 if TYPE_CHECKING:
-    from topwatch.core.engine import Engine
-    from topwatch.core.stream import Feed
+    from topwatch.core.engine import Engine, Feed
 
 ENTRY_POINTS = "topwatch.algorithms"
 FAMILIES = {  # what each ranks by
@@ -30,6 +30,10 @@ FAMILIES = {  # what each ranks by
     "incomplete": "what several sources tell of an object",
     "skyline": "whether it is dominated",
 }
+SHEDDING = "dominating"  # the family with approximate algorithms for times of load
+
+# Names of the papers that are no algorithms of one process.
+ELSEWHERE = dict.fromkeys(("naive", "filter", "hybrid"), "it is a protocol between devices and a server")
 
 
 class Request(NamedTuple):
@@ -41,7 +45,18 @@ class Request(NamedTuple):
     options: dict[str, Any]  # those that the user has set, of the algorithm's own
 
 
+class GroupedRequest(NamedTuple):
+    """What a factory is given for an engine that serves many groups at once."""
+
+    queries: list[Query]
+    column_of: dict[str, int]
+    rows: int  # of each group's window; 0 where it is a span of event time
+    nanoseconds: int  # of each group's window; 0 where it is a number of rows
+    every: int
+
+
 Factory = Callable[[Request], "Engine"]
+GroupedFactory = Callable[[GroupedRequest], Any]
 
 
 def nothing(query: Query) -> str:
@@ -73,8 +88,8 @@ class Algorithm:
         Queries over different columns stand in groups of their own.
     lists : bool
         Where many queries read the same columns, a group and a grid of their own pay.
-    thresholds : bool
-        Serves :class:`Threshold` queries itself; others leave them to the engine that all share.
+    internal : bool
+        Takes the queries that it does not refuse from all other algorithms of its family; nobody can ask for it.
     bounded : bool
         Needs bounds of values.
     most_columns, most_sources : int or None
@@ -85,6 +100,12 @@ class Algorithm:
         ``"auto"`` takes the algorithm of a family with the highest number that can serve the query; 0 is never taken.
     reason : str or function of a query, a window and the options
         Why ``"auto"`` takes it.
+    satisfies : mapping of str to option
+        Settings of other algorithms that its answers meet whatever the value, as an exact one meets any ``max_error``.
+        ``"auto"`` accepts them.
+    grouped : function or None
+        Returns an engine that serves many groups at once, such as that of
+        :mod:`topwatch.algorithms.topk.grouped_engine`; None where each group needs an engine of its own.
     rough : int
         The how-manieth to take over, with rough answers, when a monitor falls behind; 0 for never.
     """
@@ -98,13 +119,15 @@ class Algorithm:
     any_score: bool = True
     own_grid: bool = False
     lists: bool = False
-    thresholds: bool = False
+    internal: bool = False
     bounded: bool = False
     most_columns: int | None = None
     most_sources: int | None = None
     refuses: Callable[[Query], str] = nothing
     preferred: int = 0
     reason: str | Callable[[Query, Window, Mapping[str, Any]], str] = ""
+    satisfies: Mapping[str, Option] = field(default_factory=dict)
+    grouped: GroupedFactory | None = None
     rough: int = 0
 
     def why(self, query: Query, window: Window, options: Mapping[str, Any]) -> str:
@@ -125,33 +148,57 @@ def register_algorithm(algorithm: Algorithm) -> None:
     """
     if not isinstance(algorithm, Algorithm):
         raise QueryError(f"algorithm: expected an Algorithm, got {algorithm!r}")
-    if algorithm.name in ("auto", *_ours()) or not algorithm.name.isidentifier():
+    if algorithm.name in ("auto", *ELSEWHERE, *_ours()) or not algorithm.name.isidentifier():
         raise QueryError(f"algorithm: name: expected a word that is not taken, got {algorithm.name!r}")
     if algorithm.family and algorithm.family not in FAMILIES:
         raise QueryError(f"algorithm: family: accepted are {', '.join(FAMILIES)}, got {algorithm.family!r}")
+    if algorithm.rough and algorithm.family != SHEDDING:
+        raise QueryError(f"algorithm: rough: only algorithms of the family {SHEDDING!r} take over under load")
     _registered[algorithm.name] = algorithm
-    for kept in (algorithms, preferred, rougher):
-        kept.cache_clear()
+    _look_again()
+
+
+@cache
+def _entries() -> Mapping[str, Algorithm]:
+    return MappingProxyType({**_ours(), **_installed().working, **_registered})
+
+
+def entry_of(name: str) -> Algorithm:
+    """Return an algorithm of a plan, also one that nobody can ask for."""
+    return _entries()[name]
+
+
+def is_registered(name: str) -> bool:
+    """Return whether an algorithm was registered in this process: other processes do not know it."""
+    return name in _registered
 
 
 @cache
 def algorithms() -> Mapping[str, Algorithm]:
-    """Return all algorithms by name: ours, those of entry points, and those registered in this process."""
-    return MappingProxyType({**_ours(), **_installed(), **_registered})
+    """Return all algorithms by the names that users may ask for.
+
+    They are ours, those of entry points, and those registered in this process.
+    """
+    return MappingProxyType({name: entry for name, entry in _entries().items() if not entry.internal})
 
 
 @cache
 def preferred(family: str) -> tuple[Algorithm, ...]:
-    """Return the algorithms of a family that ``"auto"`` may take, the most preferred first."""
-    result = [entry for entry in algorithms().values() if entry.preferred and entry.family == family]
-    return tuple(sorted(result, key=lambda entry: -entry.preferred))
+    """Return the algorithms of a family that ``"auto"`` may take: internal ones, then the most preferred first."""
+    result = [entry for entry in _entries().values() if entry.preferred and entry.family == family]
+    return tuple(sorted(result, key=lambda entry: (not entry.internal, -entry.preferred)))
 
 
 @cache
-def rougher(family: str) -> tuple[str, ...]:
-    """Return the algorithms of a family that take over, one after the other, when a monitor falls behind."""
-    result = [entry for entry in algorithms().values() if entry.rough and entry.family == family]
+def rougher() -> tuple[str, ...]:
+    """Return the algorithms that take over, one after the other, when a monitor falls behind."""
+    result = [entry for entry in algorithms().values() if entry.rough and entry.family == SHEDDING]
     return tuple(entry.name for entry in sorted(result, key=lambda entry: entry.rough))
+
+
+def broken(name: str) -> str:
+    """Return why the entry point of an algorithm cannot be used; empty where there is none of that name, or it can."""
+    return _installed().broken.get(name, "")
 
 
 def _brute(request: Request) -> Engine:
@@ -170,24 +217,43 @@ def _not_by_brute(query: Query) -> str:
 
 @cache
 def _ours() -> dict[str, Algorithm]:
-    brute = Algorithm("brute", _brute, thresholds=True, refuses=_not_by_brute)
+    brute = Algorithm("brute", _brute, refuses=_not_by_brute)
     # By name: families import this module for the form of an entry, and do not know each other.
     families = [import_module(f"topwatch.algorithms.{family}").ALGORITHMS for family in FAMILIES]
     listed = [brute, *(entry for entries in families for entry in entries)]
     return {algorithm.name: algorithm for algorithm in listed}
 
 
+class _Installed(NamedTuple):
+    """What the entry points of installed packages load to, by their names."""
+
+    working: dict[str, Algorithm]
+    broken: dict[str, str]  # and why
+
+
 @cache
-def _installed() -> dict[str, Algorithm]:
+def _installed() -> _Installed:
+    """Load the entry points. One that is broken is refused where it is asked for: all others go on without it."""
     from importlib.metadata import entry_points
 
-    result = {}
+    result = _Installed({}, {})
     for point in entry_points(group=ENTRY_POINTS):
-        algorithm = point.load()
-        if not isinstance(algorithm, Algorithm) or algorithm.name != point.name or algorithm.name in _ours():
-            raise QueryError(
-                f"algorithm: the entry point {point.name!r} of {point.value!r} must load to an Algorithm of that name,"
-                " which is not taken"
-            )
-        result[algorithm.name] = algorithm
+        try:
+            algorithm = point.load()
+        except Exception as error:  # whatever a package raises while it is imported
+            reason = f"it cannot be loaded: {type(error).__name__}: {error}"
+        else:
+            fits = isinstance(algorithm, Algorithm) and algorithm.name == point.name
+            if fits and point.name not in (*ELSEWHERE, *_ours()):
+                result.working[point.name] = algorithm
+                continue
+            reason = "it must load to an Algorithm of that name, which is not taken"
+        result.broken[point.name] = f"the entry point {point.name!r} of {point.value!r}: {reason}"
+        logging.getLogger(__name__).warning("algorithm: %s", result.broken[point.name])
     return result
+
+
+def _look_again() -> None:
+    """Forget what follows from the algorithms that are registered."""
+    for kept in (_entries, algorithms, preferred, rougher):
+        kept.cache_clear()

@@ -18,6 +18,8 @@ from topwatch import __version__
 from topwatch.query.errors import PipelineError, TopwatchError
 
 INTERRUPTED = 130
+KIND = click.Choice(["ind", "ant", "cor", "clustered"])
+SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same rows.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -27,10 +29,10 @@ def cli() -> None:
 
 
 @cli.command()
-@click.argument("kind", type=click.Choice(["ind", "ant", "cor", "clustered"]))
+@click.argument("kind", type=KIND)
 @click.option("--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="How many rows.")
 @click.option("--dims", type=click.IntRange(min=1), default=4, show_default=True, help="How many columns x1 .. xd.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same rows.")
+@SEED
 @click.option("--out", required=True, help="A .parquet, .csv or .arrow file; - is CSV on standard output.")
 @click.option("--force", is_flag=True, help="Replace the file if there is one.")
 def generate(kind: str, rows: int, dims: int, seed: int, out: str, force: bool) -> None:
@@ -50,20 +52,20 @@ def generate(kind: str, rows: int, dims: int, seed: int, out: str, force: bool) 
 
 
 @cli.command()
-@click.option("--kind", type=click.Choice(["ind", "ant", "cor", "clustered"]), default="ind", show_default=True)
+@click.option("--kind", type=KIND, default="ind", show_default=True)
 @click.option("--rows", type=click.IntRange(min=1), help="Stop after so many rows.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Stop after so many seconds.")
 @click.option("--rate", type=click.FloatRange(min=1), help="Rows per second; as fast as it goes when left out.")
 @click.option("--window", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="How many rows count.")
 @click.option("--algorithm", default="auto", show_default=True, help="What serves the queries, for example sma.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Same seed, same rows.")
+@SEED
 def demo(
     kind: str, rows: int | None, seconds: float | None, rate: float | None, window: int, algorithm: str, seed: int
 ) -> None:
     """Watch a generated stream with ten standing queries.
 
     In a terminal it fills the screen until Ctrl-C, --rows or --seconds ends it. In a pipe or a log it prints a line a
-    second, for ten seconds when nothing else is said.
+    second, for ten seconds when no other end is given.
     """
     from topwatch.datagen import generators
     from topwatch.live.demo import start
@@ -133,7 +135,8 @@ def _benchmarks() -> Any:
 @click.argument("file", type=click.Path(path_type=Path))
 def check(file: Path) -> None:
     """Say what is wrong with a pipeline, with line and field, and start nothing."""
-    from topwatch.spark.pipeline.config import read, summary
+    from topwatch.spark.pipeline.config import summary
+    from topwatch.spark.pipeline.config.reading import read
 
     click.echo(f"{file}: fine – {summary.in_a_line(read(file))}")
 
@@ -142,7 +145,8 @@ def check(file: Path) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 def explain(file: Path) -> None:
     """Say what a pipeline reads, keeps and writes, and which algorithm serves which query. Starts nothing."""
-    from topwatch.spark.pipeline.config import read, summary
+    from topwatch.spark.pipeline.config import summary
+    from topwatch.spark.pipeline.config.reading import read
 
     click.echo(summary.in_full(read(file)))
 
@@ -157,17 +161,17 @@ def run(file: Path, master: str | None, conf: tuple[str, ...], once: bool) -> No
 
     It runs until Ctrl-C, which stops it cleanly; the next run goes on where it stopped.
     """
-    from topwatch.datagen import generators
     from topwatch.live.run_view import view_of
     from topwatch.spark.pipeline import runner
-    from topwatch.spark.pipeline.config import building, read, summary
+    from topwatch.spark.pipeline.config import summary
+    from topwatch.spark.pipeline.config.reading import read
 
     pipeline = read(file)
     settings = _pairs("--conf", conf)
     title = f"{file}: {summary.in_a_line(pipeline)}"
     # What goes to the console shares the terminal with the view.
-    with view_of(title, building.monitor(pipeline).queries, alone=pipeline.sink.kind != "console") as view:
-        runner.run(pipeline, view, master, settings, once, generators.part)
+    with view_of(title, pipeline.monitor().queries, alone=pipeline.sink.kind != "console") as view:
+        runner.run(pipeline, view, master, settings, once)
 
 
 @cli.command()
@@ -197,9 +201,9 @@ def dataset(
         raise click.UsageError("needed are NAME, --from and --out; --list says which data sets there are.")
     settings: dict[str, Any] = _pairs("--set", options)
     job = datasets.plan(name, source, out, rows_per_file=rows_per_file, force=force, **settings)
-    from topwatch.spark.pipeline import runner
+    from topwatch.spark.pipeline.launch import start_spark
 
-    spark = runner.start_spark(None)
+    spark = start_spark(None)
     try:
         click.echo(job.run(spark))
     finally:
@@ -264,7 +268,7 @@ def coordinator(
     state: Path | None,
     **guarantee: Any,
 ) -> None:
-    """Announce timestamps, hear devices and publish the skyline and the frequent skyline, retained.
+    """Announce timestamps, receive the messages of devices and publish the skyline and the frequent skyline, retained.
 
     Prints a line for each timestamp.
     """
@@ -289,8 +293,7 @@ def agent(broker: Any, prefix: str, id: str, columns: int) -> None:
 
     The device leaves when the input ends.
     """
-    from topwatch.edge.mqtt.agent import Agent
-    from topwatch.edge.mqtt.input_lines import LastLine
+    from topwatch.edge.mqtt.agent import Agent, LastLine
 
     last = LastLine(sys.stdin, columns)
     speaking = Agent(id, columns, lambda tick: last.values, broker, prefix)
@@ -321,9 +324,9 @@ def _progress(title: str, total: int, visible: bool) -> Iterator[Callable[[int],
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as threshold:
-        task = threshold.add_task(title, total=total)
-        yield lambda done: threshold.advance(task, done)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(title, total=total)
+        yield lambda done: display.advance(task, done)
 
 
 def main() -> NoReturn:

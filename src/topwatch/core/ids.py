@@ -1,7 +1,7 @@
-"""Ids of any type, kept beside a window. Kernels never see them: they are read only for rows that change an answer.
+"""Ids that are no numbers, kept beside a window: in the Arrow arrays they came in, looked up by the row's tick.
 
-Numbers lie in an array by slot. Everything else stays in the Arrow arrays it came in, found by the row's tick, so that
-no Python object is made per row.
+No Python object is made per row, and kernels never see them: they are read only for rows that change an answer. Numeric
+ids are an array of the window.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from topwatch.core.kernels.scoring import Ints
+from topwatch.core.arrays import Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,53 +18,6 @@ if TYPE_CHECKING:
 Values = Any  # a NumPy array of numbers or an Arrow array
 
 _MANY_CHUNKS = 256
-
-
-class OrdinalIds:
-    """Rows that are called by their ordinals, which are their ticks. Nothing is stored."""
-
-    def write(self, slots: Ints, first: int, values: Values) -> None:
-        """Nothing to note."""
-
-    def read(self, slots: Ints, ticks: Ints) -> Values:
-        """Return the ids of rows."""
-        return ticks
-
-    def move(self, old: Ints, new: Ints, size: int) -> None:
-        """Ticks do not change when slots do."""
-
-    def bytes(self) -> int:
-        """Nothing."""
-        return 0
-
-
-class NumberIds:
-    """Numeric ids by slot. O(1) per row."""
-
-    def __init__(self, dtype: np.dtype[Any], slots: int, ring: bool) -> None:
-        self._values = np.zeros(slots, dtype)
-        self._ring = ring
-
-    def write(self, slots: Ints, first: int, values: Values) -> None:
-        """Note the ids of rows that arrive from tick ``first`` on."""
-        if self._ring and slots[0] <= slots[-1]:  # consecutive slots, without the seam
-            self._values[slots[0] : slots[-1] + 1] = values
-        else:
-            self._values[slots] = values
-
-    def read(self, slots: Ints, ticks: Ints) -> Values:
-        """Return the ids of rows."""
-        return self._values[slots]
-
-    def move(self, old: Ints, new: Ints, size: int) -> None:
-        """Follow rows to their new slots in a window of another size."""
-        values = np.zeros(size, self._values.dtype)
-        values[new] = self._values[old]
-        self._values = values
-
-    def bytes(self) -> int:
-        """Size of the array."""
-        return int(self._values.nbytes)
 
 
 class ArrowIds:
@@ -75,18 +28,18 @@ class ArrowIds:
         self._chunks: list[pa.Array] = []
         self._rows = 0
 
-    def write(self, slots: Ints, first: int, values: Values) -> None:
-        """Note the ids of rows that arrive from tick ``first`` on."""
-        self.restore(range(first, first + len(slots)), values)
+    def write(self, first: int, values: Values) -> None:
+        """Store the ids of rows that arrive from tick ``first`` on."""
+        self.restore(range(first, first + len(values)), values)
         self._merge()
 
     def restore(self, ticks: Ints | range, values: Values) -> None:
-        """Note the ids of rows with these ticks, which are sorted."""
+        """Store the ids of rows with these ticks, which are sorted."""
         self._ticks.append(ticks)
         self._chunks.append(values)
         self._rows += len(ticks)
 
-    def read(self, slots: Ints, ticks: Ints) -> Values:
+    def read(self, ticks: Ints) -> Values:
         """Return the ids of rows."""
         import pyarrow as pa
 
@@ -113,23 +66,20 @@ class ArrowIds:
         back[order] = np.arange(order.size)
         return pa.concat_arrays(parts).take(pa.array(back))
 
-    def move(self, old: Ints, new: Ints, size: int) -> None:
-        """Ticks do not change when slots do."""
-
     def release(self, head: int) -> None:
-        """Give back chunks whose rows are all older than ``head``."""
+        """Release chunks whose rows are all older than ``head``."""
         while len(self._ticks) > 1 and self._ticks[1][0] <= head:
             self._rows -= len(self._ticks.pop(0))
             self._chunks.pop(0)
         self._merge()
 
     def crowded(self, held: int, others: int = 0) -> bool:
-        """Tell whether most ids, with some that are kept elsewhere, belong to rows that are gone."""
+        """Return whether most ids, with some that are kept elsewhere, belong to rows that are gone."""
         return self._rows + others > 2 * held + 4096
 
     def keep(self, ticks: Ints) -> None:
-        """Give back all but the rows with these ticks, which are sorted."""
-        self._chunks, self._ticks, self._rows = [self.read(ticks, ticks)], [ticks], ticks.size
+        """Release all ids but those of the rows with these ticks, which are sorted."""
+        self._chunks, self._ticks, self._rows = [self.read(ticks)], [ticks], ticks.size
 
     def _merge(self) -> None:
         import pyarrow as pa
@@ -150,16 +100,6 @@ def _array(ticks: Ints | range) -> Ints:
     return np.arange(ticks.start, ticks.stop) if isinstance(ticks, range) else ticks
 
 
-Ids = OrdinalIds | NumberIds | ArrowIds
-
-
-def ids_for(values: Values, slots: int, ring: bool) -> Ids:
-    """Return a store for ids of the kind of ``values``; ``ring``: rows come in consecutive slots."""
-    if values is None:
-        return OrdinalIds()
-    return NumberIds(values.dtype, slots, ring) if isinstance(values, np.ndarray) else ArrowIds()
-
-
 def _is_whole(chunk: pa.Array) -> bool:
-    """Tell whether ids are plain numbers, of which NumPy picks some faster than Arrow."""
+    """Return whether ids are plain numbers, of which NumPy picks some faster than Arrow."""
     return str(chunk.type) == "int64" and not chunk.null_count

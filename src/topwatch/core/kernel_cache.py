@@ -7,13 +7,17 @@ built so that neither can occur:
   object code brings along the functions it calls, as definitions that the linker may merge by name. Two processes can
   give one name to different code: ``run_quicksort1…v6`` is a sort in one and an argsort in the other. A third process
   that loads both entries runs one of them in place of the other (numba issues 4807, 10128, 10486). Here the count
-  starts from a random number in every process, also in a forked one, so that a name stands for one compilation.
+  starts from a random number in every process, also in a forked one, so that a name belongs to one compilation.
 - *Index.* An index names the data file of each signature, and index and data are written one after the other. Two
   processes that compile two signatures of a function at once can leave an index that names the other one's code. Here
   there is no index: an entry is one file, named after the function, its source, its signature and the processor.
 
 An entry is written under a random name and renamed, carries a checksum, and holds its signature, which is compared when
 it is read. One that is damaged is removed with a line in the log, and the kernel is compiled again.
+
+One process compiles a kernel; others that need it wait for its lock and load it. Only time is at stake: entries are
+right without locks, so a process goes without a lock that it cannot get, or that is not released in time. The system
+releases the locks of a process that ends, however it ends.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ import secrets
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -42,7 +47,12 @@ from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from topwatch.core import compile_lock
+from topwatch.core.file_writer import whole_file
+
+try:
+    import fcntl
+except ImportError:  # a system that has other locks: every process compiles for itself
+    fcntl = None  # type: ignore[assignment]
 
 MAGIC = b"topwatch kernel 1\n"
 ENDING = ".kernel"
@@ -51,9 +61,16 @@ FOLDERS = ("core", "tables", "algorithms")  # whose sources kernels are made of
 # Variables of Numba's that do not change the code it makes.
 HARMLESS = ("NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_DISABLE_JIT")
 
+LONGEST_WAIT = 60.0  # seconds for a lock; a process that was stopped keeps its lock for ever
+PAUSE = 0.02  # seconds from one look to the next
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
 USER = os.getuid() if hasattr(os, "getuid") else None  # None where files have no owner of this kind
 
 logger = logging.getLogger("topwatch")
+
+_patient = True  # this process waits for locks
 
 
 class KernelCache(_Cache):  # type: ignore[misc]
@@ -65,12 +82,14 @@ class KernelCache(_Cache):  # type: ignore[misc]
         The function, not compiled.
     folder : str
         Where entries are; see :func:`cache_directory`.
+    source : str
+        A hash of the code that it may be made of; see :func:`source_of`.
     """
 
-    def __init__(self, function: Callable[..., Any], folder: str) -> None:
+    def __init__(self, function: Callable[..., Any], folder: str, source: str) -> None:
         self._folder = folder
         self._name = f"{function.__module__}.{function.__qualname__}"
-        self._source = _digest_of_file(inspect.getfile(function))
+        self._source = source
         self._enabled = True
         self._locks: dict[str, int] = {}  # of entries that this process is compiling
 
@@ -101,7 +120,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         path = self._path(key)
         result = self._load(key, path, sig, target_context)
         if result is None and path not in self._locks:  # it is there where a function calls itself
-            lock = compile_lock.acquire(path + LOCK, path)
+            lock = acquire_lock(path + LOCK, path)
             if lock is not None:
                 self._locks[path] = lock
             result = self._load(key, path, sig, target_context)  # another process may have compiled it meanwhile
@@ -135,17 +154,17 @@ class KernelCache(_Cache):  # type: ignore[misc]
         path = self._path(key)
         try:
             payload = dumps((key, sig, data._reduce()))
-            with suppress(OSError):
-                _write_whole(path, MAGIC + hashlib.sha256(payload).digest() + payload)
+            with suppress(OSError), whole_file(path, sync=False) as file:
+                file.write(MAGIC + hashlib.sha256(payload).digest() + payload)
         finally:
             self.release(path)
 
     def release(self, path: str | None = None) -> None:
-        """Let others compile an entry, or all entries of this function: it is compiled, or cannot be."""
+        """Release the lock of an entry, or of all entries of this function: it is compiled, or cannot be."""
         for held in [path] if path is not None else list(self._locks):
             lock = self._locks.pop(held, None)
             if lock is not None:
-                compile_lock.release(lock, held + LOCK)
+                release_lock(lock, held + LOCK)
 
     def _key(self, sig: Any, codegen: Any) -> tuple[str, ...]:
         return (self._name, self._source, str(sig), *map(str, codegen.magic_tuple()))
@@ -156,7 +175,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
 
 
 def separate_symbols() -> bool:
-    """Let this process's symbols begin from a random number; tell whether Numba still names them as it did.
+    """Begin this process's symbols from a random number; return whether Numba still names them as it did.
 
     Numba has no setting for it. The number is a class attribute that it takes the next symbol's number from.
     """
@@ -169,18 +188,17 @@ def separate_symbols() -> bool:
 def sources_hash() -> str | None:
     """Return a hash of what compiled code depends on: sources, versions, and the settings of Numba.
 
-    None where sources cannot be read, as in a zip file: then nothing would tell one version from another.
+    None where sources cannot be read, as in a zip file: then one version could not be told apart from another.
     """
-    package = Path(__file__).resolve().parent.parent
     versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag)
     settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if _changes_code(name)]
     digest = hashlib.sha256("\0".join([*map(str, versions), *settings]).encode())
     for folder in FOLDERS:
-        paths = sorted((package / folder).rglob("*.py"))
+        paths = sorted((_PACKAGE / folder).rglob("*.py"))
         if not paths:
             return None
         for path in paths:
-            digest.update(path.relative_to(package).as_posix().encode())
+            digest.update(path.relative_to(_PACKAGE).as_posix().encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -252,23 +270,67 @@ def _opened(data: bytes) -> tuple[Any, Any, Any]:
     return key, signature, reduced
 
 
-def _write_whole(path: str, data: bytes) -> None:
-    """Write a file that is seen as a whole or not at all."""
-    scratch = f"{path}.{secrets.token_hex(8)}"
-    try:
-        with open(scratch, "xb") as file:
-            file.write(data)
-        os.replace(scratch, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(scratch)
-        raise
-
-
 def _changes_code(name: str) -> bool:
     return name.startswith("NUMBA_") and name not in HARMLESS
 
 
+def source_of(function: Callable[..., Any]) -> str | None:
+    """Return a hash of the code that a function may be made of, or None where that cannot be read.
+
+    Of a function of this package it is its file, since the folder of the cache is named after all the others. Of any
+    other one it is its whole package, or the modules beside its own: helpers that it calls may be in any of them.
+    """
+    try:
+        return _digest_beside(Path(inspect.getfile(function)).resolve())
+    except (OSError, TypeError):  # typed in at a prompt, for instance
+        return None
+
+
 @cache
-def _digest_of_file(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+def _digest_beside(path: Path) -> str:
+    paths = [path]
+    if _PACKAGE not in path.parents:
+        packages = list(itertools.takewhile(lambda folder: (folder / "__init__.py").exists(), path.parents))
+        paths += sorted(packages[-1].rglob("*.py") if packages else path.parent.glob("*.py"))
+    digest = hashlib.sha256()
+    for one in paths:
+        digest.update(hashlib.sha256(one.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def acquire_lock(path: str, made: str) -> int | None:
+    """Lock the file of this name, which is made if need be; return its descriptor.
+
+    Returns None once the file ``made`` is there, which the lock is for; where there are no locks; and where another
+    process keeps this one for too long. From then on this process no longer waits.
+    """
+    global _patient
+    if fcntl is None:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return None
+    end = time.monotonic() + LONGEST_WAIT
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            there = os.path.exists(made)
+            if not there and _patient and time.monotonic() < end:
+                time.sleep(PAUSE)
+                continue
+            _patient = _patient and there
+        except OSError:
+            pass  # a file system without locks
+        os.close(descriptor)
+        return None
+
+
+def release_lock(descriptor: int, path: str) -> None:
+    """Release a lock."""
+    # A process that waits for the old file and one that makes a new file may both get a lock: both compile, no more.
+    with suppress(OSError):
+        os.unlink(path)
+    os.close(descriptor)

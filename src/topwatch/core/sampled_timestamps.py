@@ -40,7 +40,7 @@ def draw(seed: int, tick: int) -> float:
 
 
 def is_sampled(seed: int, rate: float, tick: int) -> bool:
-    """Tell whether a timestamp is sampled. The first one, 0, always is: clients join with their values.
+    """Return whether a timestamp is sampled. The first one, 0, always is: clients join with their values.
 
     >>> [tick for tick in range(20) if is_sampled(1, 0.2, tick)]
     [0, 6, 11, 18]

@@ -1,7 +1,7 @@
-"""What a snapshot holds, read with suspicion: each field and array is checked when it is taken out, before it is used.
+"""The fields and arrays of a snapshot, each checked when it is taken out, before it is used.
 
-A checksum tells damage, not forgery. So whoever loads says what may stand in a field or an array: its type, its shape
-and its range, here; what must hold between them, itself, by :meth:`Saved.expect`. All else is a
+A checksum detects damage, not forgery. So the caller states what a field or an array may hold: its type, its shape and
+its range here, relations between them by :meth:`Saved.expect`. All else is a
 :class:`~topwatch.query.errors.DataError`.
 """
 
@@ -13,14 +13,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.core.arrays import Floats, Ints
 from topwatch.query.errors import DataError
 
-MOST = 2**53  # of anything that is counted: ordinals, ticks, rows
+MOST = 2**53  # of anything that is counted
+MOST_TICKS = MOST // 2  # of ordinals and ticks, which go on from there
 
 
 def refuse(path: str, expected: str, got: object) -> NoReturn:
-    """Refuse a snapshot for what it holds at a path."""
+    """Refuse a snapshot for the value at a path."""
     shown = repr(got)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     raise DataError(f"snapshot: {path}: expected {expected}, got {shown}; the snapshot is damaged or forged")
@@ -57,11 +58,11 @@ class Saved:
         return Saved({name.removeprefix(prefix): a for name, a in mine.items()}, self._path + prefix)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is such an array."""
+        """Return whether there is such an array."""
         return name in self._arrays
 
     def done(self) -> None:
-        """Refuse arrays that nobody has taken out."""
+        """Refuse arrays that have not been taken out."""
         for name in self._arrays:
             refuse(self._called(name), "no such array", "one")
 
@@ -97,6 +98,15 @@ class Saved:
         self.expect(np.all(array[1:] > array[:-1]), name, "numbers that rise")
         return array
 
+    def bytes(self, name: str) -> bytes:
+        """Take out bytes."""
+        return self._take(name, np.uint8, (None,)).tobytes()
+
+    @property
+    def size(self) -> int:
+        """How many bytes the arrays have that have not been taken out."""
+        return sum(array.nbytes for array in self._arrays.values())
+
     def raw(self, name: str) -> np.ndarray:
         """Take out an array of any type and shape."""
         if name not in self._arrays:
@@ -125,7 +135,7 @@ class Fields:
     values : object
         What should be a mapping.
     path : str
-        What it is, for messages.
+        What they are, for messages.
     """
 
     def __init__(self, values: object, path: str = "header") -> None:
@@ -135,7 +145,7 @@ class Fields:
         self._path = path
 
     def done(self) -> None:
-        """Refuse fields that nobody has taken out."""
+        """Refuse fields that have not been taken out."""
         for name in self._values:
             refuse(f"{self._path}: {name}", "no such field", self._values[name])
 
@@ -151,11 +161,11 @@ class Fields:
         return self._values.pop(name)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is such a field."""
+        """Return whether there is such a field."""
         return name in self._values
 
     def missing(self, name: str) -> bool:
-        """Tell whether nothing was written for a field, and take it out if so."""
+        """Return whether nothing was written for a field, and take it out if so."""
         if name in self._values and self._values[name] is None:
             del self._values[name]
             return True
@@ -202,7 +212,7 @@ class Fields:
         return str(value)
 
     def texts(self, name: str) -> list[str]:
-        """Take out a list of texts, each of which stands there once."""
+        """Take out a list of texts, all of them different."""
         value = self.raw(name)
         listed = isinstance(value, list) and all(isinstance(part, str) for part in value)
         self.expect(listed and len(set(value)) == len(value), name, "a list of different texts", value)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
+from topwatch.core.file_writer import whole_file
 from topwatch.datagen import generators
 from topwatch.query.errors import QueryError
 
@@ -51,20 +50,8 @@ def write(
         raise QueryError(f"out: there is no folder {str(out.parent)!r} to write {out.name!r} to")
     if out.exists() and not force:
         raise QueryError(f"out: {str(out)!r} exists already; --force replaces it")
-    with _complete_or_absent(out) as file:
+    with whole_file(str(out), sync=False) as file:
         _write(file, out.suffix, kind, rows, dims, seed, progress)
-
-
-@contextmanager
-def _complete_or_absent(path: Path) -> Iterator[IO[bytes]]:
-    # Beside the target, because a rename is atomic only within one file system.
-    part = path.with_name(f".{path.name}.{os.urandom(8).hex()}.part")
-    try:
-        with part.open("xb") as file:
-            yield file
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _write(

@@ -4,7 +4,7 @@ The first three are the shapes of Börzsönyi, Kossmann and Stocker, "The Skylin
 of the generator that its authors gave away. All values lie in [0, 1].
 
 Rows are made in blocks of fixed size, each from its own random stream, so row *i* depends on nothing but
-(kind, dims, seed, *i*) and NumPy's random streams: not on how many rows are asked for, and not on how they are cut into
+(kind, dims, seed, *i*) and NumPy's random streams: not on how many rows are requested, and not on how they are cut into
 batches.
 """
 
@@ -25,6 +25,7 @@ Array: TypeAlias = NDArray[np.float64]
 BLOCK = 8192
 CLUSTERS = 2
 VARIANCE = 0.1
+PERIOD, REACH, SPREAD = 200_000, 0.35, 0.05  # of the moving cloud: rows, way of its centre, standard deviation
 
 
 def generate(kind: str, rows: int, dims: int, seed: int = 0) -> Array:
@@ -191,7 +192,7 @@ def _kept(draw: Callable[[int], Array], dims: int) -> Array:
     block = np.empty((dims, BLOCK))
     filled, drawn = 0, 0
     while filled < BLOCK:
-        # as many as the share kept so far lets expect, or few rows would be drawn many times
+        # by the share kept so far, or few rows would be drawn many times
         wanted = BLOCK - filled
         count = min(4 * BLOCK, wanted * drawn // filled + 64) if filled else BLOCK
         x = draw(count)
@@ -214,3 +215,16 @@ def _check(kind: str, dims: int, seed: int) -> None:
 def _at_least(least: int, field: str, value: int) -> None:
     if value < least:
         raise QueryError(f"{field}: accepted is {least} or more, got {value}")
+
+
+def moving(count: int, dims: int, seed: int) -> Array:
+    """Return rows of a stream that drifts, in the order of time, columns apart.
+
+    One round cloud, whose centre moves along a closed curve of ``PERIOD`` rows: five windows of TODS 2015.
+
+    >>> moving(PERIOD, 2, 0).mean(axis=1).round(2)
+    array([0.5, 0.5])
+    """
+    angle = 2 * np.pi * np.arange(count) / PERIOD
+    centre = np.array([0.5 + REACH * np.sin((1 + i // 2) * angle + i * np.pi / 2) for i in range(dims)])
+    return np.clip(centre + SPREAD * np.random.default_rng([seed, dims]).standard_normal((dims, count)), 0.0, 1.0)

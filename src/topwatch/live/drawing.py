@@ -1,59 +1,41 @@
-"""How a frame is drawn: the parts of the screen, and figures in words."""
+"""What both views draw: the line at the top, sparklines, the head of an answer, answers as cards, queries in words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from rich.align import Align
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
-from rich.rule import Rule
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from topwatch.live.frames import Frame
-from topwatch.monitor.changes import Change
 from topwatch.query.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Query, Skyline, Threshold
 from topwatch.query.scores import Score
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderResult
 
-BARS = "▁▂▃▄▅▆▇█"
+SPARKS = "▁▂▃▄▅▆▇█"
 WIDE = 100  # columns; from here on there is more to see
+CARD = 26  # columns of a card
+WIDEST = 44
+LOWEST = 5  # lines of a card: its name, three entries, and a space below
 
 
-class Recent:
-    """The newest changes, as many as there is room for."""
+class Answer(NamedTuple):
+    """The answer of a query, or its head, in a group: in words, as ids and groups can be anything."""
 
-    def __init__(self, recent: list[Change]) -> None:
-        self._recent = recent
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        height = (options.height or 10) - 1
-        blocks = 2 if options.max_width >= WIDE else 1
-        yield Rule("changes, newest first", style="dim", align="left")
-        panes = [_changes(self._recent[i * height : (i + 1) * height]) for i in range(blocks)]
-        table = Table.grid(padding=(0, 4), expand=True)
-        table.add_row(*panes)
-        yield table
+    group: str
+    query: str
+    rows: tuple[tuple[str, float | None], ...]
+    fresh: frozenset[str] = frozenset()  # ids that were not in it before
 
 
-def _changes(changes: list[Change]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(justify="right", style="dim")
-    table.add_column(width=7)
-    table.add_column(width=10)
-    table.add_column(justify="right")
-    table.add_column(justify="right")
-    for change in changes:
-        style = "green" if change.op == "enter" else "red"
-        op = "enters" if change.op == "enter" else "leaves"
-        table.add_row(
-            f"{change.at:,}", Text(op, style=style), Text(change.query), f"{change.id}", f"{change.score:.4f}"
-        )
-    return table
+def can_fill(console: Console) -> bool:
+    """Return whether a console is a terminal that can be filled and shows sparklines."""
+    return console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
 
 
 def header(title: str, seconds: float) -> Table:
@@ -66,61 +48,15 @@ def header(title: str, seconds: float) -> Table:
     return table
 
 
-def big_figures(frame: Frame, width: int) -> Table:
-    """Return the figures with their labels below them and, where there is room, the rate over time."""
-    table = Table.grid(expand=True, padding=(0, 1))
-    figures = figures_of(frame)
-    for value, label in figures:
-        table.add_column(min_width=max(len(value), len(label)), no_wrap=True)
-    thresholds = [Align.right(bars_of(frame.rates))] if width >= WIDE else []
-    table.add_row(*(Text(value, style="bold") for value, _ in figures), *thresholds)
-    table.add_row(*(Text(label, style="dim") for _, label in figures))
-    return table
-
-
-def bars_of(values: Sequence[float]) -> Text:
+def sparkline(values: Sequence[float]) -> Text:
     """Return values as a sparkline, the newest at the right.
 
-    >>> str(bars_of([0.0, 1.0, 2.0, 4.0]))
+    >>> str(sparkline([0.0, 1.0, 2.0, 4.0]))
     '▁▃▅█'
     """
     recent = values[-20:]
     top = max(recent, default=0.0) or 1.0
-    return Text("".join(BARS[min(7, int(8 * value / top))] for value in recent), style="cyan")
-
-
-def figures_of(frame: Frame) -> list[tuple[str, str]]:
-    """Return the figures of a frame, each as value and label."""
-    figures = [
-        (f"{frame.rate:,.0f}", "rows/s"),
-        (f"{frame.rows:,}", "rows"),
-        (f"{frame.live:,}", "live"),
-        (f"{frame.changes:,}", "changes"),
-        (size_of(frame.bytes), "state"),
-    ]
-    if frame.pruned > 0:  # few queries are scanned, and then nothing is pruned
-        figures.append((_share(frame.pruned), "pruned"))
-    if frame.reached is not None:
-        figures.append((_share(frame.reached), "reach a threshold"))
-    return figures
-
-
-def query_table(frame: Frame, width: int) -> Table:
-    """Return a line for each query, with the head of its answer."""
-    wide = width >= WIDE
-    table = Table(box=None, expand=True, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("query", no_wrap=True)
-    table.add_column("asks for", no_wrap=True, overflow="ellipsis")
-    table.add_column("by", no_wrap=True)
-    if wide:
-        table.add_column("changes", no_wrap=True, justify="right")
-    table.add_column("best now: row and score", no_wrap=True, overflow="ellipsis", ratio=1)
-    for s in frame.queries:
-        changes = [f"{s.changes:,}"] if wide else []
-        name = Text(str(s.query.name), style="bold")
-        head = [(f"{entry.id}", f"{entry.score:.4f}", entry.id in s.fresh) for entry in s.answer]
-        table.add_row(name, Text(describe(s.query)), s.algorithm, *changes, Best(head))
-    return table
+    return Text("".join(SPARKS[min(7, int(8 * value / top))] for value in recent), style="cyan")
 
 
 class Best:
@@ -193,30 +129,6 @@ def _formula(score: Score) -> str:
     return text.removeprefix("+ ")
 
 
-def summary(frame: Frame) -> str:
-    """Return the totals in a line."""
-    rate = frame.rows / frame.seconds if frame.seconds > 0 else 0.0
-    return (
-        f"{frame.rows:,} rows in {frame.seconds:.1f} s ({rate:,.0f} a second), {frame.changes:,} changes,"
-        f" {size_of(frame.bytes)} of state"
-    )
-
-
-def size_of(count: int) -> str:
-    """Return a number of bytes in words.
-
-    >>> size_of(2_000), size_of(47_300_000), size_of(1_500_000_000)
-    ('2 kB', '47.3 MB', '1.5 GB')
-    """
-    if count >= 1e9:
-        return f"{count / 1e9:.1f} GB"
-    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
-
-
-def _share(share: float) -> str:
-    return f"{100 * share:.3f} %" if 0 < share < 0.01 else f"{100 * share:.1f} %"
-
-
 def clock(seconds: float) -> str:
     """Return minutes and seconds.
 
@@ -224,3 +136,96 @@ def clock(seconds: float) -> str:
     '1:01'
     """
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+# ---- answers
+
+
+def answer_view(answers: Sequence[Answer], descriptions: Mapping[str, str], width: int, height: int) -> RenderableType:
+    """Return as many answers as there is room for, those that changed last.
+
+    Parameters
+    ----------
+    answers : sequence of Answer
+        Those that changed last first.
+    descriptions : mapping
+        The queries' names, in the order in which to show them, and what they ask for.
+    width, height : int
+        The room.
+    """
+    across = max(1, min(width // CARD, len(answers)))
+    if len(answers) <= across * ((height + 1) // LOWEST):
+        return _cards(_in_order(answers, descriptions), descriptions, min(width // across, WIDEST), across, height)
+    room = max(1, height - 1)
+    if len(answers) <= room:
+        return answer_lines(_in_order(answers, descriptions), descriptions, width)
+    more = Text(f"and {len(answers) - room + 1:,} more", style="dim")
+    return Group(answer_lines(_in_order(answers[: room - 1], descriptions), descriptions, width), more)
+
+
+def _in_order(answers: Sequence[Answer], descriptions: Mapping[str, str]) -> list[Answer]:
+    """Sort by group and query, so that what stays on the screen does not move."""
+    indices = {name: index for index, name in enumerate(descriptions)}
+    return sorted(answers, key=lambda answer: (answer.group, indices.get(answer.query, len(indices)), answer.query))
+
+
+def _cards(answers: list[Answer], descriptions: Mapping[str, str], width: int, across: int, height: int) -> Table:
+    down = -(-len(answers) // across)
+    longest = max((len(answer.rows) for answer in answers), default=0)
+    entries = max(1, min((height + 1) // max(1, down) - 2, longest))
+    table = Table.grid()
+    for _ in range(across):
+        table.add_column(width=width)
+    for first in range(0, len(answers), across):
+        if first:
+            table.add_row("")
+        table.add_row(*(_card(answer, descriptions, entries) for answer in answers[first : first + across]))
+    return table
+
+
+def _card(answer: Answer, descriptions: Mapping[str, str], entries: int) -> Padding:
+    table = Table.grid(padding=(0, 1, 0, 0), expand=True)
+    table.add_column(justify="right", style="dim", min_width=2)
+    table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    table.add_column(justify="right", style="dim", no_wrap=True)
+    for rank, (id, score) in enumerate(answer.rows[:entries], 1):
+        style = "bold green" if id in answer.fresh else ""
+        table.add_row(str(rank), Text(id, style=style), _score(score))
+    body: RenderableType = table if answer.rows else Text("   none", style="dim")
+    title = _name(answer).append(f"  {descriptions.get(answer.query, '')}", style="not bold dim")
+    return Padding(Group(title, body), (0, 2, 0, 0))
+
+
+def answer_lines(answers: Sequence[Answer], descriptions: Mapping[str, str], width: int) -> Table:
+    """Return a line for each answer, as many entries as there is room for."""
+    wide = width >= WIDE
+    table = Table(box=None, expand=True, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("query", no_wrap=True, overflow="ellipsis", max_width=width // 3)
+    if wide:
+        table.add_column("asks for", no_wrap=True, overflow="ellipsis", max_width=width // 3)
+    table.add_column("best now: id and score", no_wrap=True, overflow="ellipsis", ratio=1)
+    for answer in answers:
+        head = [(id, _score(score), id in answer.fresh) for id, score in answer.rows]
+        words = [Text(descriptions.get(answer.query, ""))] if wide else []
+        table.add_row(_name(answer), *words, Best(head))
+    return table
+
+
+def _name(answer: Answer) -> Text:
+    name = Text(answer.query, style="bold", no_wrap=True, overflow="ellipsis")
+    return name.append(f" {answer.group}", style="not bold magenta") if answer.group else name
+
+
+def _score(score: float | None) -> str:
+    """Return a score in about seven characters.
+
+    >>> _score(0.98765), _score(-17.5), _score(1234.5), _score(98765432.1), _score(1.5e12), _score(0.0000125)
+    ('0.9877', '-17.50', '1,234.5', '98,765,432', '1.5e+12', '1.25e-05')
+    """
+    if score is None:
+        return "-"
+    size = abs(score)
+    if size >= 1e9 or 0 < size < 1e-3:
+        return f"{score:.3g}"
+    digits = 4 if size < 10 else 2 if size < 1000 else 1 if size < 1e5 else 0
+    return f"{score:,.{digits}f}"

@@ -13,17 +13,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.align import Align
 from rich.console import Console, Group, RenderableType
 from rich.layout import Layout
 from rich.live import Live
+from rich.rule import Rule
 from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 
-from topwatch.live.drawing import Recent, big_figures, clock, describe, figures_of, header, query_table, summary
-from topwatch.live.frames import Frame, Stream
+from topwatch.live.demo import Frame, Stream
+from topwatch.live.drawing import WIDE, Best, can_fill, clock, describe, header, sparkline
+from topwatch.monitor.changes import Change
+from topwatch.query.windows import bytes_in_words
+
+if TYPE_CHECKING:
+    from rich.console import ConsoleOptions, RenderResult
 
 PIPED_SECONDS = 10.0
 FRAMES_PER_SECOND = 6
@@ -49,8 +56,7 @@ def watch(
         Where to show it; standard output when left out.
     """
     console = console or Console(highlight=False)
-    # Thresholds and a screen of its own need a terminal that knows them.
-    full = console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
+    full = can_fill(console)
     if not full and endless and seconds is None:
         seconds = PIPED_SECONDS
     view = Screen(title, console) if full else Lines(title)
@@ -90,7 +96,7 @@ class View:
         os._exit(0)
 
     def wait_for(self, what: str) -> None:
-        """Say what the stream waits for."""
+        """Show what the stream waits for."""
         self.waiting = what
 
     def show(self, frame: Frame) -> None:
@@ -109,31 +115,31 @@ class Lines(View):
         self._titled = False  # the title waits for a second line: an option that is refused has none
 
     def wait_for(self, what: str) -> None:
-        """Say it in a line."""
+        """Print it in a line."""
         super().wait_for(what)
-        self._say(what)
+        self._print(what)
 
     def show(self, frame: Frame) -> None:
         """Print the figures, but not of the frame after the first push."""
         if self.frame is not None:
-            figures = "  ".join(f"{value:>{WIDTHS[label]}} {label}" for value, label in figures_of(frame))
-            self._say(f"{frame.seconds:6.1f} s  {figures}")
+            figures = "  ".join(f"{value:>{WIDTHS[label]}} {label}" for value, label in _figures_of(frame))
+            self._print(f"{frame.seconds:6.1f} s  {figures}")
         super().show(frame)
 
     def sum_up(self) -> None:
         """Print every query with the head of its answer."""
         frame = self.frame
         if frame is None:
-            self._say("stopped before the first rows")
+            self._print("stopped before the first rows")
             return
-        self._say(summary(frame))
+        self._print(_summary(frame))
         width = max(len(str(s.query.name)) for s in frame.queries)
         for s in frame.queries:
             head = ", ".join(f"{entry.id} ({entry.score:.4f})" for entry in s.answer[:3]) or "none"
             more = f" and {len(s.answer) - 3:,} more" if len(s.answer) > 3 else ""
-            self._say(f"  {s.query.name:<{width}}  {s.algorithm}  {describe(s.query)}: {head}{more}")
+            self._print(f"  {s.query.name:<{width}}  {s.algorithm}  {describe(s.query)}: {head}{more}")
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         print(line if self._titled else f"{self.title}\n{line}", flush=True)
         self._titled = True
 
@@ -169,9 +175,9 @@ class Screen(View):
         layout = Layout()
         layout.split_column(
             Layout(header(self.title, frame.seconds), size=2),
-            Layout(big_figures(frame, self._console.width), size=3),
-            Layout(query_table(frame, self._console.width), size=len(frame.queries) + 2),
-            Layout(Recent(frame.recent)),
+            Layout(_big_figures(frame, self._console.width), size=3),
+            Layout(_query_table(frame, self._console.width), size=len(frame.queries) + 2),
+            Layout(_Recent(frame.recent)),
         )
         return layout
 
@@ -180,8 +186,105 @@ class Screen(View):
         if self.frame is None:
             self._console.print("stopped before the first rows")
             return
-        self._console.print(query_table(self.frame, self._console.width))
-        self._console.print(summary(self.frame))
+        self._console.print(_query_table(self.frame, self._console.width))
+        self._console.print(_summary(self.frame))
+
+
+# ---- parts of a frame
+
+
+def _big_figures(frame: Frame, width: int) -> Table:
+    """Return the figures with their labels below them and, where there is room, the rate over time."""
+    table = Table.grid(expand=True, padding=(0, 1))
+    figures = _figures_of(frame)
+    for value, label in figures:
+        table.add_column(min_width=max(len(value), len(label)), no_wrap=True)
+    sparklines = [Align.right(sparkline(frame.rates))] if width >= WIDE else []
+    table.add_row(*(Text(value, style="bold") for value, _ in figures), *sparklines)
+    table.add_row(*(Text(label, style="dim") for _, label in figures))
+    return table
+
+
+def _figures_of(frame: Frame) -> list[tuple[str, str]]:
+    """Return the figures of a frame, each as value and label."""
+    figures = [
+        (f"{frame.rate:,.0f}", "rows/s"),
+        (f"{frame.rows:,}", "rows"),
+        (f"{frame.live:,}", "live"),
+        (f"{frame.changes:,}", "changes"),
+        (bytes_in_words(frame.bytes), "state"),
+    ]
+    if frame.pruned > 0:  # few queries are scanned, and then nothing is pruned
+        figures.append((_share(frame.pruned), "pruned"))
+    if frame.reached is not None:
+        figures.append((_share(frame.reached), "reach a threshold"))
+    return figures
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.3f} %" if 0 < share < 0.01 else f"{100 * share:.1f} %"
+
+
+def _query_table(frame: Frame, width: int) -> Table:
+    """Return a line for each query, with the head of its answer."""
+    wide = width >= WIDE
+    table = Table(box=None, expand=True, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("query", no_wrap=True)
+    table.add_column("asks for", no_wrap=True, overflow="ellipsis")
+    table.add_column("by", no_wrap=True)
+    if wide:
+        table.add_column("changes", no_wrap=True, justify="right")
+    table.add_column("best now: row and score", no_wrap=True, overflow="ellipsis", ratio=1)
+    for s in frame.queries:
+        changes = [f"{s.changes:,}"] if wide else []
+        name = Text(str(s.query.name), style="bold")
+        head = [(f"{entry.id}", f"{entry.score:.4f}", entry.id in s.fresh) for entry in s.answer]
+        table.add_row(name, Text(describe(s.query)), s.algorithm, *changes, Best(head))
+    return table
+
+
+class _Recent:
+    """The newest changes, as many as there is room for."""
+
+    def __init__(self, recent: list[Change]) -> None:
+        self._recent = recent
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = (options.height or 10) - 1
+        blocks = 2 if options.max_width >= WIDE else 1
+        yield Rule("changes, newest first", style="dim", align="left")
+        panes = [_changes(self._recent[i * height : (i + 1) * height]) for i in range(blocks)]
+        table = Table.grid(padding=(0, 4), expand=True)
+        table.add_row(*panes)
+        yield table
+
+
+def _changes(changes: list[Change]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", style="dim")
+    table.add_column(width=7)
+    table.add_column(width=10)
+    table.add_column(justify="right")
+    table.add_column(justify="right")
+    for change in changes:
+        style = "green" if change.op == "enter" else "red"
+        op = "enters" if change.op == "enter" else "leaves"
+        table.add_row(
+            f"{change.at:,}", Text(op, style=style), Text(change.query), f"{change.id}", f"{change.score:.4f}"
+        )
+    return table
+
+
+def _summary(frame: Frame) -> str:
+    """Return the totals in a line."""
+    rate = frame.rows / frame.seconds if frame.seconds > 0 else 0.0
+    return (
+        f"{frame.rows:,} rows in {frame.seconds:.1f} s ({rate:,.0f} a second), {frame.changes:,} changes,"
+        f" {bytes_in_words(frame.bytes)} of state"
+    )
+
+
+# ---- what reaches the view from outside
 
 
 class _Notice(logging.Handler):
@@ -207,7 +310,7 @@ def _notice_to(view: View) -> Iterator[None]:
 
 @contextmanager
 def _signals_to(view: View) -> Iterator[None]:
-    """Let Ctrl-C and a request to end the process stop the view, so that the terminal is left as it was."""
+    """Stop the view on Ctrl-C and on a request to end the process, so that the terminal is left as it was."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

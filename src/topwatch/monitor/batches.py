@@ -4,38 +4,91 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from topwatch.query.errors import DataError, nearest_name
+from topwatch.core.arrays import NO_INTS
+from topwatch.query.errors import DataError, missing_column
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 NANOSECONDS = "timestamps"
 SECONDS = "numbers (seconds)"
-_LARGEST = float(np.finfo(np.float64).max)
+LARGE = 1 << 14  # rows for which a push of their own costs less than to copy them
 
 
 class Batch(NamedTuple):
-    """A batch that has been read: float64 columns, ids and times of one length."""
+    """A batch that has been read: float64 columns, ids, times and groups of one length."""
 
     rows: int
     columns: list[np.ndarray]
     ids: Any  # NumPy numbers, an Arrow array, or None when rows are called by their ordinals
     times: np.ndarray | None
     time_kind: str | None
+    keys: tuple[Any, ...] = ()  # Arrow arrays of the `by` columns
+    groups: np.ndarray | None = None  # the number of each row's group, once it is known
+    order: tuple[Any, ...] = ()  # Arrow arrays: which row comes first where times are equal
+
+    def take(self, rows: np.ndarray | slice) -> Batch:
+        """Return some of the rows."""
+        ids = self.ids
+        if ids is not None:
+            ids = ids[rows] if isinstance(ids, np.ndarray) else _taken(ids, rows)
+        return self._replace(
+            rows=rows.stop - rows.start if isinstance(rows, slice) else rows.size,
+            columns=[column[rows] for column in self.columns],
+            ids=ids,
+            times=None if self.times is None else self.times[rows],
+            keys=(),
+            order=tuple(_taken(column, rows) for column in self.order),
+            groups=None if self.groups is None else self.groups[rows],
+        )
+
+    def arranged(self, names: Iterable[str | int], wanted: Iterable[str | int]) -> Batch:
+        """Return the rows with the columns that are wanted, where the own ones have these names; others are missing."""
+        own, wanted = list(names), list(wanted)
+        if own == wanted:
+            return self
+        of, missing = dict(zip(own, self.columns, strict=True)), np.full(self.rows, np.nan)
+        return self._replace(columns=[of.get(name, missing) for name in wanted])
 
 
-# What other libraries raise of a column that they cannot convert; Arrow's errors are among them.
+def _taken(column: Any, rows: np.ndarray | slice) -> Any:
+    """Return some of the values of an Arrow array."""
+    import pyarrow as pa
+
+    if isinstance(rows, slice):
+        return column.slice(rows.start, rows.stop - rows.start)
+    return column.take(pa.array(rows))
+
+
+# What other libraries raise for a column that they cannot convert; Arrow's errors are among them.
 _FOREIGN = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
 
 Words = Mapping[str, tuple[str, tuple[str | int, ...]]]
 
 
-def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None, words: Words | None = None) -> Batch:
+def pieces(batch: Any) -> list[Any]:
+    """Cut an Arrow table of many rows where its memory is cut: they need not be put together before they are read."""
+    if not hasattr(batch, "to_batches") or not batch.num_rows:
+        return [batch]
+    cut = batch.to_batches()
+    return cut if batch.num_rows >= LARGE * len(cut) else [batch]
+
+
+def read(
+    batch: Any,
+    needed: Mapping[str, str],
+    id: str | None,
+    time: str | None,
+    words: Words | None = None,
+    by: Sequence[str] = (),
+    order: Sequence[str] = (),
+) -> Batch:
     """Read the needed columns of a batch.
 
     Parameters
@@ -49,6 +102,10 @@ def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None
     words : mapping of needed column to (column of the batch, words), optional
         Needed columns that are made from a column of words: the index of each word, -1 for a word that is not named. A
         batch that has such a column already is taken as it is.
+    by : sequence of str
+        Names of the columns whose values have windows of their own.
+    order : sequence of str
+        Names of the columns that say which row comes first where times are equal.
     """
     names = _names(batch)
     coded = {column: of for column, of in (words or {}).items() if column not in names}
@@ -57,11 +114,13 @@ def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None
         wanted.setdefault(id, "the id column")
     if time is not None:
         wanted.setdefault(time, "the time column")
+    for name in by:
+        wanted.setdefault(name, "a by column")
+    for name in order:
+        wanted.setdefault(name, "an order column")
     for column, why in wanted.items():
         if column not in names:
-            have = ", ".join(map(str, names)) or "none"
-            hint = nearest_name(column, [str(name) for name in names])
-            raise DataError(f"batch: column {column!r} ({why}) is missing; columns are {have}{hint}")
+            raise missing_column("batch", column, names, why)
     raw = {column: _column(batch, column) for column in wanted}
     rows = _rows(batch, raw)
     columns = []
@@ -70,11 +129,19 @@ def read(batch: Any, needed: Mapping[str, str], id: str | None, time: str | None
         columns.append(_numeric(name, raw[name]) if known is None else _indices(name, raw[name], known))
     ids = None if id is None else as_ids(id, raw[id])
     times, kind = (None, None) if time is None else _times(time, raw[time])
-    return Batch(rows, columns, ids, times, kind)
+    return Batch(
+        rows,
+        columns,
+        ids,
+        times,
+        kind,
+        tuple(_as_key(name, raw[name]) for name in by),
+        order=tuple(_arrow(name, raw[name]) for name in order),
+    )
 
 
 def _converted(convert: Callable[P, T]) -> Callable[P, T]:
-    """Let a function on a column, whose name comes first, refuse by our own error what other libraries cannot do."""
+    """Decorate a function on a column, whose name comes first, to raise our own error for those of other libraries."""
 
     @functools.wraps(convert)
     def refusing(*args: P.args, **named: P.kwargs) -> T:
@@ -197,8 +264,8 @@ def _indices(name: str, values: Any, words: tuple[str | int, ...]) -> np.ndarray
         indices[:] = result.to_numpy(zero_copy_only=False)
     else:
         numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
-        for path, word in enumerate(words):
-            indices[numbers == word] = path
+        for index, word in enumerate(words):
+            indices[numbers == word] = index
     if array.null_count:
         indices[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return indices
@@ -236,7 +303,7 @@ def as_ids(name: str, values: Any) -> Any:
     if pa.types.is_floating(array.type):
         return array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
     if len(array) == 0 and pa.types.is_null(array.type):
-        return np.empty(0, np.int64)
+        return NO_INTS
     if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
         return array.cast(pa.string())
     if pa.types.is_binary_view(array.type):
@@ -248,6 +315,29 @@ def as_ids(name: str, values: Any) -> Any:
     if not (pa.types.is_primitive(array.type) or any(is_kind(array.type) for is_kind in _id_kinds())):
         raise DataError(f"batch: id column {name!r} is {array.type}; expected numbers, text, bytes or times")
     return array
+
+
+@_converted
+def _as_key(name: str, values: Any) -> Any:
+    """Return the values of a `by` column as an Arrow array of a type that does not depend on where they come from."""
+    import pyarrow as pa
+
+    array = _arrow(name, values)
+    kind = array.type
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) or pa.types.is_null(kind):
+        return array.cast(pa.string())
+    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
+        return array.cast(pa.binary())
+    if not is_key_type(kind):
+        raise DataError(f"batch: by column {name!r} is {kind}; expected numbers, text, bytes or times")
+    return array
+
+
+def is_key_type(kind: Any) -> bool:
+    """Return whether rows can be grouped by values of an Arrow type."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_primitive(kind)) or any(is_kind(kind) for is_kind in _id_kinds())
 
 
 def _id_kinds() -> tuple[Callable[[Any], bool], ...]:
@@ -290,9 +380,13 @@ def moment(path: str, time: Any) -> tuple[float, str]:
     if isinstance(time, bool) or time is None:
         raise DataError(f"{path}: expected a timestamp or a number (seconds), got {time!r}")
     if isinstance(time, int | float | np.integer | np.floating):
-        if not -_LARGEST <= time <= _LARGEST:
+        try:
+            number = float(time)
+        except OverflowError:  # of a whole number that is larger than any float
+            number = math.inf
+        if not math.isfinite(number):
             raise DataError(f"{path}: expected a finite number, got {time!r}")
-        return float(time), SECONDS
+        return number, SECONDS
     try:
         if isinstance(time, datetime.datetime) and time.tzinfo is not None:
             time = time.astimezone(datetime.UTC).replace(tzinfo=None)

@@ -1,19 +1,23 @@
-"""What a monitor says: entries of an answer, and the changes from one evaluation to the next."""
+"""What a monitor returns: the entries of an answer, and the changes from one evaluation to the next."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+
+from topwatch.core.arrays import NO_FLOATS, NO_INTS
+from topwatch.core.saved_state import Saved
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
 _OPS = ("leave", "enter")
+_TICK_BITS = 42  # of a row's tick; the query's number stands above
 
 
 class Entry(NamedTuple):
@@ -82,18 +86,46 @@ class Change(NamedTuple):
         """How the answer was made that the row entered or left: empty for an exact one. No part of the tuple."""
         return ""
 
+    @property
+    def by(self) -> Any:
+        """The group, of a monitor with ``by``: its value, or a tuple of several. No part of the tuple."""
+        return None
 
-class _NotedChange(Change):
-    """A change of an answer that is not exact."""
+
+class _DetailedChange(Change):
+    """A change of an answer that is not exact, or of a group."""
 
     _note = ""
+    _by: Any = None
+    _grouped = False
 
     @property
     def note(self) -> str:
         return self._note
 
+    @property
+    def by(self) -> Any:
+        return self._by
+
     def __repr__(self) -> str:
-        return f"{Change(*self)!r}"[:-1] + f", note={self.note!r})"
+        group = f"by={self.by!r}, " if self._grouped else ""
+        note = f", note={self.note!r}" if self.note else ""
+        return f"Change({group}{repr(Change(*self))[7:-1]}{note})"
+
+
+class Groups(NamedTuple):
+    """The group of each change: its number among keys, which are Arrow arrays, a column of ``by`` each."""
+
+    names: tuple[str, ...]
+    keys: list[Any]
+    number: np.ndarray
+
+    def values(self) -> list[Any]:
+        """Return the group of each change: a value, or a tuple where there are several columns."""
+        import pyarrow as pa
+
+        taken = [column.take(pa.array(self.number)).to_pylist() for column in self.keys]
+        return taken[0] if len(taken) == 1 else list(zip(*taken, strict=True))
 
 
 class Changes:
@@ -109,7 +141,17 @@ class Changes:
      Change(at=2, query='top', op='enter', id=8, score=3.0)]
     """
 
-    def __init__(self, names: list[str], at: Any, query: Any, op: Any, ids: Any, score: Any, ticks: Any) -> None:
+    def __init__(
+        self,
+        names: list[str],
+        at: Any,
+        query: Any,
+        op: Any,
+        ids: Any,
+        score: Any,
+        ticks: Any,
+        groups: Groups | None = None,
+    ) -> None:
         self._names = names
         self.at: np.ndarray = at
         self._query: np.ndarray = query  # number in names
@@ -117,6 +159,7 @@ class Changes:
         self._ids = ids
         self.score: np.ndarray = score
         self.ticks: np.ndarray = ticks  # of rows with equal scores the one with the larger tick is newer
+        self.groups = groups
         self._notes: list[tuple[int, str]] = []  # how many changes, and their note; empty where none is kept
 
     def __len__(self) -> int:
@@ -126,15 +169,23 @@ class Changes:
         ids = self._ids.tolist() if isinstance(self._ids, np.ndarray) else self._ids.to_pylist()
         lines = zip(self.at.tolist(), self._query.tolist(), self._op.tolist(), ids, self.score.tolist(), strict=True)
         notes = itertools.chain.from_iterable(itertools.repeat(note, times) for times, note in self._notes)
+        by = iter(self.groups.values()) if self.groups is not None else None
         for at, query, op, name, score in lines:
             note = next(notes, "")
-            change = (_NotedChange if note else Change)(at, self._names[query], _OPS[op], name, score)  # type: ignore[arg-type]
-            if note:
-                change._note = note  # type: ignore[attr-defined]
+            if not note and by is None:
+                yield Change(at, self._names[query], _OPS[op], name, score)  # type: ignore[arg-type]
+                continue
+            change = _DetailedChange(at, self._names[query], _OPS[op], name, score)  # type: ignore[arg-type]
+            change._note = note
+            if by is not None:
+                change._by, change._grouped = next(by), True
             yield change
 
     def to_arrow(self) -> pa.Table:
-        """Return a table with the columns at, query, op, id and score; and note, of a monitor with ``max_lag``."""
+        """Return a table with the columns at, query, op, id and score.
+
+        Before them the columns of ``by``, if there are groups; after them a note, of a monitor with ``max_lag``.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -153,6 +204,10 @@ class Changes:
         if self._notes:
             columns.append(pa.array([note for times, note in self._notes for _ in range(times)], pa.string()))
             names.append("note")
+        if self.groups is not None:
+            numbers = pa.array(self.groups.number)
+            columns = [*(pc.take(keys, numbers, boundscheck=False) for keys in self.groups.keys), *columns]
+            names = [*self.groups.names, *names]
         return pa.table(columns, names=names)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -165,18 +220,26 @@ class Changes:
             self._notes = [(len(self), note)]
         return self
 
+    def of_groups(self, names: list[str], groups: Groups) -> Changes:
+        """Return the changes as those of groups; ``names`` are of the queries of all of them."""
+        query = self._query
+        if self._names != names[: len(self._names)]:
+            query = np.array([names.index(name) for name in self._names], np.int64)[query]
+        result = Changes(names, self.at, query, self._op, self._ids, self.score, self.ticks, groups)
+        result._notes = self._notes
+        return result
+
     def __repr__(self) -> str:
         return f"<Changes: {len(self):,} in {len(np.unique(self._query)):,} queries>"
 
 
 def join(names: list[str], parts: list[Changes]) -> Changes:
-    """Put the changes of several steps together."""
+    """Join the changes of several steps into one."""
     parts = [part for part in parts if len(part)]
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        none = np.empty(0, np.int64)
-        return Changes(names, none, none, none, none, np.empty(0), none)
+        return Changes(names, NO_INTS, NO_INTS, NO_INTS, NO_INTS, NO_FLOATS, NO_INTS)
     if isinstance(parts[0]._ids, np.ndarray):
         ids: Any = np.concatenate([part._ids for part in parts])
     else:
@@ -187,8 +250,57 @@ def join(names: list[str], parts: list[Changes]) -> Changes:
     def together(name: str) -> np.ndarray:
         return np.concatenate([getattr(part, name) for part in parts])
 
+    groups = parts[-1].groups  # it has the keys of all groups so far
+    if groups is not None:
+        numbers = [part.groups.number for part in parts if part.groups is not None]
+        groups = groups._replace(number=np.concatenate(numbers))
     joined = Changes(
-        names, together("at"), together("_query"), together("_op"), ids, together("score"), together("ticks")
+        names, together("at"), together("_query"), together("_op"), ids, together("score"), together("ticks"), groups
     )
     joined._notes = [run for part in parts for run in part._notes]
     return joined
+
+
+class FirstOnly:
+    """Passes on of each row only its first entry into an answer: the result stream of TODS'15, Definition 3.6.
+
+    It remembers which live rows were reported, one number per row and query until the row expires. Cost per step:
+    O(c log c) for c changes, and a look-up of each.
+    """
+
+    def __init__(self) -> None:
+        self._known = NO_INTS  # sorted
+
+    def choose(self, query: np.ndarray, op: np.ndarray, ticks: np.ndarray, head: int) -> np.ndarray:
+        """Return the indices of the changes to report; rows older than ``head`` have expired after them."""
+        names = (query << _TICK_BITS) | ticks
+        entered = np.flatnonzero(op == _OPS.index("enter"))
+        _, first = np.unique(names[entered], return_index=True)
+        fresh = entered[np.sort(first)]
+        index = np.minimum(np.searchsorted(self._known, names[fresh]), max(0, self._known.size - 1))
+        if self._known.size:
+            fresh = fresh[self._known[index] != names[fresh]]
+        known = np.union1d(self._known, names[fresh])
+        self._known = known[(known & ((1 << _TICK_BITS) - 1)) >= head]
+        return fresh
+
+    def renumber(self, numbers: Sequence[int]) -> None:
+        """Queries with these numbers are counted from 0 now, in the same order; forget those that are gone."""
+        queries, ticks = self._known >> _TICK_BITS, self._known & ((1 << _TICK_BITS) - 1)
+        kept = np.isin(queries, numbers)
+        self._known = (np.searchsorted(numbers, queries[kept]) << _TICK_BITS) | ticks[kept]
+
+    def save(self, numbers: Sequence[int], head: int) -> dict[str, np.ndarray]:
+        """Return what is remembered of the queries with these numbers, by their order, and of rows from ``head`` on."""
+        queries, ticks = self._known >> _TICK_BITS, self._known & ((1 << _TICK_BITS) - 1)
+        order = {number: i for i, number in enumerate(numbers)}
+        indices = np.array([order.get(int(query), -1) for query in queries], np.int64)
+        kept = (indices >= 0) & (ticks >= head)
+        return {"reported queries": indices[kept], "reported ticks": ticks[kept]}
+
+    def load(self, saved: Saved, numbers: Sequence[int], head: int, evaluated: int) -> None:
+        """Take back what was saved of rows from ``head`` to the last evaluated; the queries have these numbers now."""
+        indices = saved.ints("reported queries", None, low=0, high=len(numbers) - 1)
+        ticks = saved.ints("reported ticks", indices.size, low=head, high=min(evaluated, (1 << _TICK_BITS) - 1))
+        self._known = np.unique((np.array(numbers, np.int64)[indices] << _TICK_BITS) | ticks)
+        saved.expect(self._known.size == ticks.size, "reported ticks", "each row once for a query")

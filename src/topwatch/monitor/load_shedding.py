@@ -13,27 +13,27 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from topwatch.algorithms.registry import algorithms, rougher
+from topwatch.algorithms.registry import SHEDDING, algorithms, entry_of, rougher
 from topwatch.core.saved_state import Fields
-from topwatch.monitor import planner
-from topwatch.monitor.planner import Choice
+from topwatch.monitor.planner import QueryPlan
 from topwatch.query.errors import PlanError, QueryError
-from topwatch.query.queries import Dominating, Query, Threshold
-from topwatch.query.windows import Window, duration
+from topwatch.query.windows import duration
 
 if TYPE_CHECKING:
-    from topwatch.monitor.assignments import Assignment
     from topwatch.monitor.changes import Changes
-    from topwatch.monitor.monitor import Monitor
 
-LEVELS = ("", *rougher("dominating"))  # the first is the exact algorithm, whichever that is
 ROOM = 0.8  # of the event time that passes may be spent, as foreseen, at a level to go back to
 FADING = 0.99  # what other levels cost is forgotten slowly, so that they are tried again
+
+
+def levels() -> tuple[str, ...]:
+    """Return the algorithm of each level; the first is the exact one, whichever that is."""
+    return ("", *rougher())
 
 
 @dataclass
@@ -47,8 +47,8 @@ class Load:
     lag : float
         Seconds.
     level, wanted, evaluated : int
-        Of ``LEVELS``: now, from the next push on, and at the last evaluation.
-    switches : int
+        Of :func:`levels`: now, from the next push on, and at the last evaluation.
+    level_changes : int
         How often the level has changed.
     costs : list of float
         Seconds that a row took at each level, 0 where that is not known.
@@ -65,8 +65,8 @@ class Load:
     level: int = 0
     wanted: int = 0
     evaluated: int = 0
-    switches: int = 0
-    costs: list[float] = field(default_factory=lambda: [0.0] * len(LEVELS))
+    level_changes: int = 0
+    costs: list[float] = field(default_factory=lambda: [0.0] * len(levels()))
     now: float | None = None
     fresh: bool = True
     busy: float = 0.0
@@ -74,7 +74,7 @@ class Load:
     rows: int = 0
 
     def record(self, seconds: float, rows: int, now: float) -> None:
-        """Take note of a push: how long it took, its rows and the latest event time."""
+        """Record a push: how long it took, its rows and the latest event time."""
         passed = max(0.0, now - self.now) if self.now is not None else 0.0
         self.lag = max(0.0, self.lag - passed) + seconds
         started = self.now is not None and not self.fresh
@@ -89,7 +89,7 @@ class Load:
         self.costs = [FADING * known for known in self.costs]
         self.costs[self.level] = cost
         if self.lag > self.most and self.busy > self.passed:
-            above = [level for level in range(self.level + 1, len(LEVELS)) if self.costs[level] < cost]
+            above = [level for level in range(self.level + 1, len(self.costs)) if self.costs[level] < cost]
             below = [level for level in range(self.level) if self.costs[level] <= cost]
             if above:
                 self.wanted = above[0]
@@ -102,73 +102,70 @@ class Load:
         self.busy = self.passed = 0.0
         self.rows = 0
 
-    def choice(self, exact: Choice) -> Choice:
+    def choice(self, exact: QueryPlan) -> QueryPlan:
         """Return what serves a query now, given what would serve it exactly."""
         if self.level == 0:
             return exact
         reason = f"it is behind, by more than max_lag; {exact.algorithm} serves it again when there is room"
-        return Choice(exact.query, LEVELS[self.level], reason)
+        return QueryPlan(exact.query, levels()[self.level], reason)
 
 
 class LoadShedder:
-    """Changes the engines of a monitor with its load.
+    """Chooses the algorithms of a monitor by its load.
 
     Parameters
     ----------
-    most : str or timedelta
-        The lag from which on less is exact.
-    clock : function
-        Returns seconds.
+    most : float
+        Seconds of lag from which on less is exact.
     """
 
-    def __init__(self, most: Any, clock: Callable[[], float] | None) -> None:
-        self.load = Load(duration("max_lag", most) / 1e9)
-        self.clock = clock or time.perf_counter
+    def __init__(self, most: float) -> None:
+        self.load = Load(most)
+        self.clock: Callable[[], float] = perf_counter
 
-    def before(self, monitor: Monitor) -> float:
-        """Change the level if that is wanted; return when that began."""
-        began = self.clock()
+    def changes_level(self) -> bool:
+        """Change to the level that is wanted; return whether it differs from the one before."""
         load = self.load
-        if load.wanted != load.level:
-            load.level, load.fresh = load.wanted, True
-            load.switches += 1
-            change_engines(monitor)
-        return began
+        if load.wanted == load.level:
+            return False
+        load.level, load.fresh = load.wanted, True
+        load.level_changes += 1
+        return True
 
-    def after(self, monitor: Monitor, began: float, rows: int, evaluated: bool) -> None:
-        """Take note of a push."""
+    def after(self, began: float, rows: int, evaluated: bool, now: float | None) -> None:
+        """Record a push that began at a moment, and the event time after it in seconds."""
         if evaluated:
             self.load.evaluated = self.load.level
-        now = monitor._ingest.now
         if now is not None:
-            self.load.record(self.clock() - began, rows, now * monitor._ingest.unit() / 1e9)
+            self.load.record(self.clock() - began, rows, now)
 
     def stats(self) -> dict[str, int]:
         """Return the level, 0 for exact, how often it has changed, and the lag in milliseconds."""
         load = self.load
-        return {"level": load.level, "switches": load.switches, "lag_ms": round(1000 * load.lag)}
+        return {"level": load.level, "switches": load.level_changes, "lag_ms": round(1000 * load.lag)}
 
     def noted(self, changes: Changes) -> Changes:
-        """Return changes with a note on how they were found."""
-        return changes.noted(_note(LEVELS[self.load.level]))
+        """Return changes with a note that names the algorithm."""
+        return changes.noted(note_of(levels()[self.load.level]))
 
     def save(self) -> dict[str, Any]:
         """Return the state as plain data."""
-        return dataclasses.asdict(self.load)
+        fields = {name: value for name, value in dataclasses.asdict(self.load).items() if name != "most"}
+        return {"switches" if name == "level_changes" else name: value for name, value in fields.items()}
 
     def restore(self, saved: Fields) -> None:
-        """Undo :meth:`save`; ``most`` was read when the switch was made."""
-        top = len(LEVELS) - 1
+        """Undo :meth:`save`."""
+        top = len(rougher())
         costs = saved.raw("costs")
-        known = isinstance(costs, list) and len(costs) == len(LEVELS) and all(map(_is_cost, costs))
-        saved.expect(known, "costs", f"{len(LEVELS)} finite numbers of at least 0", costs)
+        known = isinstance(costs, list) and len(costs) == top + 1 and all(map(_is_cost, costs))
+        saved.expect(known, "costs", f"{top + 1} finite numbers of at least 0", costs)
         self.load = Load(
             self.load.most,
             lag=saved.number("lag", 0.0),
             level=saved.whole("level", 0, top),
             wanted=saved.whole("wanted", 0, top),
             evaluated=saved.whole("evaluated", 0, top),
-            switches=saved.whole("switches"),
+            level_changes=saved.whole("switches"),
             busy=saved.number("busy", 0.0),
             passed=saved.number("passed", 0.0),
             rows=saved.whole("rows"),
@@ -183,57 +180,20 @@ def _is_cost(cost: object) -> bool:
     return isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < math.inf
 
 
-def checked_shedder(
-    max_lag: Any, algorithm: str, time: str | None, clock: Callable[[], float] | None
-) -> LoadShedder | None:
-    """Return what switches a monitor, None where nothing is to; refuse what cannot be measured or made rougher."""
-    if max_lag is None:
-        return None
+def check_max_lag(max_lag: Any, algorithm: str, time: str | None) -> None:
+    """Refuse a lag that cannot be measured, and an algorithm that has none less exact."""
     if not isinstance(max_lag, str | datetime.timedelta):
         raise QueryError(f"max_lag: expected a time such as '10 seconds', got {max_lag!r}")
     if time is None:
         raise QueryError("max_lag: how far a monitor is behind is measured by event time; give time=, its column")
-    if algorithm in LEVELS:
-        exact = ", ".join(name for name, known in algorithms().items() if known.family == "dominating" and known.exact)
+    if algorithm in rougher():
+        exact = ", ".join(name for name, known in algorithms().items() if known.family == SHEDDING and known.exact)
         raise PlanError(
             f"max_lag: {algorithm!r} is approximate already; max_lag goes with an exact algorithm: auto, brute, {exact}"
         )
-    return LoadShedder(max_lag, clock)
+    duration("max_lag", max_lag)
 
 
-def check_query(query: Query, name: str, window: Window) -> None:
-    """Refuse a query that the approximate algorithms cannot serve."""
-    if not isinstance(query, Dominating):
-        raise PlanError(f"max_lag: query {name!r} has no approximate algorithm to fall back on; only Dominating has")
-    for algorithm in LEVELS[1:]:
-        reason = planner.refusal(query, window, algorithm)
-        if reason:
-            raise PlanError(f"max_lag: {algorithm!r} cannot serve query {name!r}: {reason}")
-
-
-def note_of(assigned: Assignment, switch: LoadShedder | None) -> str:
-    """Say that a query's answer is approximate, and by which algorithm; nothing where it is exact."""
-    if isinstance(assigned.query, Threshold):
-        return ""
-    return _note(assigned.choice.algorithm if switch is None else LEVELS[switch.load.evaluated])
-
-
-def _note(algorithm: str) -> str:
-    known = algorithms().get(algorithm)
-    return "" if known is None or known.exact else f"approximate: {algorithm}"
-
-
-def change_engines(monitor: Monitor) -> None:
-    """Let other engines go on from what was last reported, as after a restore."""
-    feed = monitor._feed
-    reported = [
-        (assigned, *assigned.engine.answer(assigned.index, feed.live_slots)) for assigned in monitor._assigned.values()
-    ]
-    monitor._engines = {}
-    for assigned, slots, keys in reported:
-        assigned.choice = monitor._choose(assigned.query, assigned.name)
-        assigned.engine, assigned.index = monitor._seat(assigned.query, assigned.choice)
-        monitor._assignments.move(assigned)
-        assigned.engine.set_answer(assigned.index, slots, keys)
-    for engine in monitor._engines.values():
-        engine.resume(feed.head, feed.evaluated_tick)
+def note_of(algorithm: str) -> str:
+    """Return the note of an answer: which approximate algorithm gave it; empty where it is exact."""
+    return "" if not algorithm or entry_of(algorithm).exact else f"approximate: {algorithm}"

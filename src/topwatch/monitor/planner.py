@@ -1,46 +1,49 @@
-"""The one place that chooses: from a query, a window and sizes to an algorithm, and why.
+"""The one place that chooses: from queries and settings to a frozen plan, which is executed and ``explain`` prints.
 
 What an algorithm is and can serve stands in its entry of the registry (:mod:`topwatch.algorithms.registry`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from topwatch.algorithms.options import MOST_ROWS
-from topwatch.algorithms.registry import FAMILIES, Request, algorithms, preferred
-from topwatch.algorithms.topk import THRESHOLDS
+from topwatch.algorithms.registry import (
+    ELSEWHERE,
+    FAMILIES,
+    SHEDDING,
+    Request,
+    algorithms,
+    broken,
+    entry_of,
+    preferred,
+    rougher,
+)
 from topwatch.query.errors import PlanError, QueryError, nearest_name
-from topwatch.query.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Query, Threshold, TopK
-from topwatch.query.windows import LastRows, Latest, Window
+from topwatch.query.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Query, TopK
+from topwatch.query.windows import LastRows, LastTime, Latest, Window, bytes_in_words, duration, in_words
 
 if TYPE_CHECKING:
-    from topwatch.core.engine import Engine
-    from topwatch.core.stream import Feed
+    from topwatch.core.engine import Engine, Feed
+    from topwatch.monitor.stream_settings import Settings
+
+Grouping = Literal["one window", "grouped engine", "a monitor for each group"]
+Operator = Literal["in process", "transformWithStateInPandas", "sorted partitions"]
+Backend = Literal["memory", "folder", "state store"]
 
 MOST_CELLS = 1 << 24  # of a grid
-MANY_QUERIES = 24  # from here on, queries that read the same columns have a group and a grid of their own
-
-# Names of the papers that are no algorithms of one process.
-ELSEWHERE = dict.fromkeys(("naive", "filter", "hybrid"), "it is a protocol between devices and a server")
+MANY_QUERIES = 24  # from here on, queries that read the same columns have an engine and a grid of their own
 
 
 class UnknownAlgorithmError(PlanError, QueryError):
     """A name that no algorithm has."""
 
 
-class Group(NamedTuple):
-    """Queries that share an engine."""
-
-    algorithm: str
-    thresholds: bool
-    columns: tuple[str, ...]  # of the grid
-
-
 @dataclass(frozen=True)
-class Choice:
+class QueryPlan:
     """The algorithm that serves a query, and why in a sentence."""
 
     query: str
@@ -48,22 +51,163 @@ class Choice:
     reason: str
 
 
-def choose(query: Query, name: str, window: Window, algorithm: str, options: Mapping[str, Any]) -> Choice:
-    """Choose the algorithm for a query, or say why the one asked for cannot serve it."""
+@dataclass(frozen=True)
+class PhysicalPlan:
+    """How standing queries are served.
+
+    Attributes
+    ----------
+    queries : tuple of QueryPlan
+        The algorithm of each query.
+    window, every
+        Which rows count, and when answers are evaluated.
+    by : tuple of str
+        Columns; each of their values has its own window and answers.
+    grouping, grouping_reason : str
+        What keeps the windows, and why.
+    operator : str
+        Where rows are pushed: in this process, by Spark's stateful operator, or over the sorted partitions of a table.
+    backend, backend_reason : str
+        Where the state is kept, and why.
+    pruned, pruning_reason : bool, str
+        Whether rows that cannot be an answer are dropped before they reach the window, and why.
+    row_bytes : int
+        Size of a row of the window, ids that are no numbers left out.
+    """
+
+    queries: tuple[QueryPlan, ...]
+    window: Window
+    every: int | str | datetime.timedelta
+    row_bytes: int
+    by: tuple[str, ...] = ()
+    grouping: Grouping = "one window"
+    grouping_reason: str = ""
+    operator: Operator = "in process"
+    backend: Backend = "memory"
+    backend_reason: str = ""
+    pruned: bool = False
+    pruning_reason: str = ""
+
+    def with_grouping(self, grouping: Grouping, reason: str) -> PhysicalPlan:
+        """Return the plan with something else that keeps the windows of groups."""
+        return replace(self, grouping=grouping, grouping_reason=reason)
+
+    @property
+    def state(self) -> str:
+        """The estimated size of the state and where it is kept, in words."""
+        where = {"memory": "in memory", "folder": "in a folder", "state store": "in Spark's state store"}[self.backend]
+        if self.pruned:
+            return f"the rows that can still be an answer, {self.row_bytes:,} bytes each, {where}"
+        if isinstance(self.window, LastRows):
+            most = bytes_in_words(self.window.rows * self.row_bytes)
+            size = f"at most {self.window.rows:,} rows ({most}){self._each_group}"
+        else:
+            each = "id" if isinstance(self.window, Latest) else f"row of the {self.window}"
+            size = f"{self.row_bytes:,} bytes for each {each}"
+        return f"{size}, {where}"
+
+    @property
+    def _each_group(self) -> str:
+        return f" for each {' and '.join(self.by)}" if self.by else ""
+
+    def lines(self, notes: Sequence[str] | None = None) -> list[str]:
+        """Return the plan line by line; ``notes`` are appended to the lines of the queries."""
+        number = len(self.queries)
+        what = f"{number:,} {'query' if number == 1 else 'queries'}"
+        result = [f"{what} over the {self.window}{self._each_group}, evaluated {_evaluated(self.every)}"]
+        pairs = zip(self.queries, notes if notes is not None else [""] * number, strict=True)
+        result += [f"{query.query}: {query.algorithm} – {query.reason}{note}" for query, note in pairs]
+        if self.by:
+            result.append(f"groups: {self.grouping} – {self.grouping_reason}")
+        if self.operator != "in process":
+            result.append(f"operator: {self.operator}")
+        if self.pruning_reason:
+            result.append(f"pruning: {'before the shuffle' if self.pruned else 'none'} – {self.pruning_reason}")
+        reason = f" – {self.backend_reason}" if self.backend_reason else ""
+        return [*result, f"state: {self.state}{reason}"]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def _evaluated(every: int | str | datetime.timedelta) -> str:
+    if isinstance(every, str | datetime.timedelta):
+        return f"every {in_words(duration('every', every))} of event time"
+    return "after every row" if every == 1 else f"after every {every:,} rows"
+
+
+def plan(queries: Mapping[str, Query], settings: Settings, chosen: Sequence[QueryPlan] | None = None) -> PhysicalPlan:
+    """Plan how queries are served; ``chosen`` is the algorithm of each where that is decided already."""
+    if chosen is None:
+        chosen = [choose(query, name, settings) for name, query in queries.items()]
+    columns = {column for query in queries.values() for column in query.columns}
+    size = _row_bytes(len(columns), settings)
+    result = PhysicalPlan(tuple(chosen), settings.window, settings.every, size, settings.by)
+    return result.with_grouping(*_grouping(queries, chosen, settings)) if settings.by else result
+
+
+def _row_bytes(columns: int, settings: Settings) -> int:
+    """Return the size of a row of a window: its columns, its id, its ordinal, its time, and what a latest row needs."""
+    return 8 * (columns + 2 + (settings.time is not None) + (3 if isinstance(settings.window, Latest) else 0))
+
+
+def _grouping(queries: Mapping[str, Query], chosen: Iterable[QueryPlan], settings: Settings) -> tuple[Grouping, str]:
+    """Choose what keeps the windows of groups, and return why."""
+    factories = [(one.query, entry_of(one.algorithm).grouped) for one in chosen]
+    alone = [name for name, factory in factories if factory is None or not isinstance(queries[name], TopK | Nearest)]
+    reason = ""
+    if alone:
+        reason = f"no engine serves query {alone[0]!r} in many groups at once"
+    elif len({factory for _, factory in factories}) > 1:
+        reason = "no engine serves all queries in many groups at once"
+    elif settings.options:
+        reason = f"the option {next(iter(settings.options))!r} is of an engine for one window"
+    elif settings.emit == "first" or settings.id is None:
+        reason = "it is remembered by window which rows were reported" if settings.id else "rows have no ids"
+    elif not isinstance(settings.every, int):
+        reason = "answers are evaluated by time"
+    elif isinstance(settings.window, Latest):
+        reason = "rows are replaced"
+    elif isinstance(settings.window, LastTime) and not settings.only_rows:
+        reason = "rows expire by time, also without a new row"
+    if reason or not queries:
+        return "a monitor for each group", reason or "there are no queries yet"
+    return "grouped engine", "one engine serves the top-k queries of all groups: only new rows change their windows"
+
+
+def choose(query: Query, name: str, settings: Settings) -> QueryPlan:
+    """Choose the algorithm for a query, or refuse the one that is named and cannot serve it."""
+    window, algorithm, options = settings.window, settings.algorithm, settings.options
+    if settings.emit == "first" and isinstance(query, IncompleteTopK):
+        raise QueryError("emit: 'first' is of rows, and IncompleteTopK of objects; accepted is 'changes'")
+    if settings.max_lag is not None:
+        _check_shedding(query, name, window)
+    _check_cells(query, name, options)
     _check_query(query, window, options)
     if algorithm != "auto":
         reason = refusal(query, window, algorithm)
         if reason:
             able = ", ".join(a for a in algorithms() if not refusal(query, window, a))
             raise PlanError(f"algorithm: {algorithm!r} cannot serve query {name!r}: {reason}; {able or 'none'} can")
-        return Choice(name, algorithm, "you asked for it")
-    family = preferred(query.family)
-    for entry in family:
-        if not refusal(query, window, entry.name):
-            return Choice(name, entry.name, entry.why(query, window, options))
-    first = family[0].name
+    for entry in preferred(query.family):
+        taken = algorithm == "auto" or (entry.internal and algorithms()[algorithm].family == query.family)
+        if taken and not refusal(query, window, entry.name):
+            return QueryPlan(name, entry.name, entry.why(query, window, options))
+    if algorithm != "auto":
+        return QueryPlan(name, algorithm, "algorithm= asks for it")
+    first = next(entry.name for entry in preferred(query.family) if not entry.internal)
     reason = refusal(query, window, first)
     raise PlanError(f"window: no algorithm can serve query {name!r}: {first} is there, but {reason}")
+
+
+def _check_shedding(query: Query, name: str, window: Window) -> None:
+    """Refuse a query that has no approximate algorithms for times of load."""
+    if query.family != SHEDDING:
+        raise PlanError(f"max_lag: query {name!r} has no approximate algorithm to fall back on; only Dominating has")
+    for algorithm in rougher():
+        reason = refusal(query, window, algorithm)
+        if reason:
+            raise PlanError(f"max_lag: {algorithm!r} cannot serve query {name!r}: {reason}")
 
 
 def _check_query(query: Query, window: Window, options: Mapping[str, Any]) -> None:
@@ -87,10 +231,13 @@ def check_algorithm(algorithm: str, options: Mapping[str, Any], others: Iterable
     """Refuse unknown names and options that neither the algorithm nor ``others`` that may take over have."""
     known = algorithms()
     if isinstance(algorithm, str) and algorithm in ELSEWHERE:
+        skylines = " and ".join(name for name, entry in known.items() if entry.family == "skyline")
         raise UnknownAlgorithmError(
-            f"algorithm: {algorithm!r} cannot serve a query of a monitor: {ELSEWHERE[algorithm]}; witness and sampling"
-            " serve skylines here"
+            f"algorithm: {algorithm!r} cannot serve a query of a monitor: {ELSEWHERE[algorithm]}; {skylines} serve"
+            " skylines here"
         )
+    if isinstance(algorithm, str) and broken(algorithm):
+        raise UnknownAlgorithmError(f"algorithm: {broken(algorithm)}")
     if not isinstance(algorithm, str) or algorithm not in ("auto", *known):
         names = ["auto", *known]
         hint = nearest_name(str(algorithm), names)
@@ -99,7 +246,8 @@ def check_algorithm(algorithm: str, options: Mapping[str, Any], others: Iterable
     serving = [*(auto if algorithm == "auto" else [known[algorithm]]), *(known[name] for name in others)]
     accepted = {name: option for entry in serving for name, option in entry.options.items()}
     if algorithm == "auto":
-        accepted["max_error"] = known["pa"].options["max_error"]  # what the user allows; see choose
+        for entry in auto:
+            accepted |= entry.satisfies
     for name, value in options.items():
         if name not in accepted:
             have = f"accepted are {', '.join(accepted)}" if accepted else "there are none"
@@ -107,7 +255,7 @@ def check_algorithm(algorithm: str, options: Mapping[str, Any], others: Iterable
         accepted[name].check(name, value)
 
 
-def check_window(window: Window, options: Mapping[str, Any]) -> None:
+def check_buffer(window: Window, options: Mapping[str, Any]) -> None:
     """Refuse options that do not fit the window (TODS'15, Theorem 5.1)."""
     buffer = options.get("buffer")
     if buffer is not None and isinstance(window, LastRows) and buffer > (window.rows + 1) // 2:
@@ -117,7 +265,7 @@ def check_window(window: Window, options: Mapping[str, Any]) -> None:
         )
 
 
-def check_cells(query: Query, name: str, options: Mapping[str, Any]) -> None:
+def _check_cells(query: Query, name: str, options: Mapping[str, Any]) -> None:
     """Refuse a grid with more cells than there is memory for."""
     per_axis = options.get("cells", 1)
     if per_axis ** len(query.reads) > MOST_CELLS:
@@ -128,8 +276,8 @@ def check_cells(query: Query, name: str, options: Mapping[str, Any]) -> None:
 
 
 def refusal(query: Query, window: Window, algorithm: str) -> str:
-    """Say why an algorithm cannot serve a query; nothing where it can."""
-    able = algorithms()[algorithm]
+    """Return why an algorithm cannot serve a query; an empty string where it can."""
+    able = entry_of(algorithm)
     if able.family not in ("", query.family):
         return f"it ranks by {FAMILIES[able.family]}, and the query by {FAMILIES[query.family]}"
     if able.most_columns is not None and len(query.reads) > able.most_columns:
@@ -154,30 +302,34 @@ def refusal(query: Query, window: Window, algorithm: str) -> str:
 
 
 def is_derived(query: Query, algorithm: str) -> bool:
-    """Tell whether what was last reported for a query follows from the rows of the last evaluation.
+    """Return whether what was last reported for a query follows from the rows of the last evaluation.
 
     It does not where the answer is approximate, counts over earlier snapshots, or ranks by bounds that were learnt.
     """
-    if isinstance(query, Threshold):
-        return True
-    return algorithms()[algorithm].exact and not isinstance(query, FrequentSkyline | IncompleteTopK)
+    return entry_of(algorithm).exact and not isinstance(query, FrequentSkyline | IncompleteTopK)
 
 
-def group_of(query: Query, algorithm: str, alike: int) -> Group:
-    """Say which group a query joins, given how many queries, itself included, read the same columns.
+class EngineKey(NamedTuple):
+    """What queries have in common that share an engine."""
 
-    A group shares a table, a grid and a loop. Queries whose columns few others read stand together in one group
-    without a grid: a thousand odd ones cost one pass then, and not a thousand.
+    algorithm: str
+    columns: tuple[str, ...]  # of the grid; empty where there is none
+
+
+def engine_key(query: Query, algorithm: str, alike: int) -> EngineKey:
+    """Choose the engine of a query, given how many queries, itself included, read the same columns.
+
+    Queries of one engine share a table, a grid and a loop. Those whose columns few others read share one without a
+    grid: a thousand odd ones cost one pass then, and not a thousand.
     """
-    able = algorithms()[algorithm]
+    able = entry_of(algorithm)
     own = able.own_grid or (able.lists and alike >= MANY_QUERIES)
-    columns = query.reads if own and not query.undirected() else ()
-    return Group(algorithm, isinstance(query, Threshold) and not able.thresholds, columns)
+    return EngineKey(algorithm, query.reads if own and not query.undirected() else ())
 
 
-def build(group: Group, feed: Feed, window: Window, column_of: Mapping[str, int], options: Mapping[str, Any]) -> Engine:
-    """Make the engine of a group. Compiled code is imported here, and only what the group needs."""
-    entry = THRESHOLDS if group.thresholds else algorithms()[group.algorithm]
-    mine = {name: value for name, value in options.items() if name in entry.options}
-    expected = window.rows if isinstance(window, LastRows) else 0
-    return entry.make(Request(feed, [column_of[column] for column in group.columns], expected, mine))
+def make_engine(key: EngineKey, feed: Feed, column_of: Mapping[str, int], settings: Settings) -> Engine:
+    """Make an engine. Compiled code is imported here, and only what the engine needs."""
+    entry = entry_of(key.algorithm)
+    options = {name: value for name, value in settings.options.items() if name in entry.options}
+    expected = settings.window.rows if isinstance(settings.window, LastRows) else 0
+    return entry.make(Request(feed, [column_of[column] for column in key.columns], expected, options))

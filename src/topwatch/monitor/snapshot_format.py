@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from topwatch.core.arrays import EARLIEST
 from topwatch.core.saved_state import Fields, Saved, refuse
+from topwatch.monitor.batches import NANOSECONDS
 from topwatch.query.errors import DataError
 
 MAGIC = b"topwatch"
-VERSION = 2
+VERSION = 4
 _TYPES = ("<f8", "<i8", "<u8", "|b1", "|u1")
 _START = len(MAGIC) + 8
 _RECORD_BATCH, _COMPRESSION = 2, 3  # numbers of fields in Arrow's Message.fbs
@@ -29,15 +31,15 @@ _RECORD_BATCH, _COMPRESSION = 2, 3  # numbers of fields in Arrow's Message.fbs
 def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     """Write a header and arrays into bytes."""
     described = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
-    head = json.dumps({"monitor": header, "arrays": described}).encode()
+    head = json.dumps({"state": header, "arrays": described}).encode()
     parts = [MAGIC, struct.pack("<II", VERSION, len(head)), head]
     parts += [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
     body = b"".join(parts)
     return body + struct.pack("<I", zlib.crc32(body))
 
 
-def unpack(blob: bytes) -> tuple[Fields, Saved]:
-    """Read bytes back; a damaged or foreign blob is refused."""
+def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read bytes back; damaged or foreign ones are refused. What the header and the arrays hold is not looked at."""
     if not isinstance(blob, bytes | bytearray | memoryview):
         raise DataError(f"snapshot: expected bytes, got {type(blob).__name__}")
     blob = bytes(blob)
@@ -60,9 +62,11 @@ def unpack(blob: bytes) -> tuple[Fields, Saved]:
             raise
         raise DataError("snapshot: header: expected JSON; the snapshot is damaged or forged") from None
     arrays = _arrays(head.raw("arrays"), blob, _START + length)
-    monitor = head.fields("monitor")
+    header = head.raw("state")
     head.done()
-    return monitor, Saved(arrays)
+    if not isinstance(header, dict):
+        refuse("header: state", "named fields", header)
+    return header, arrays
 
 
 def _whole(text: str) -> int:
@@ -72,7 +76,7 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _arrays(described: Any, blob: bytes, path: int) -> dict[str, np.ndarray]:
+def _arrays(described: Any, blob: bytes, offset: int) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     end = len(blob) - 4
     if not isinstance(described, list):
@@ -89,15 +93,30 @@ def _arrays(described: Any, blob: bytes, path: int) -> dict[str, np.ndarray]:
         kind, count = np.dtype(dtype), 1
         for n in shape:
             count *= n  # Python's numbers do not overflow
-        if count * kind.itemsize > end - path:
-            refuse(f"array {name!r}", f"at most the {end - path} bytes that are left", f"shape {shape}")
+        if count * kind.itemsize > end - offset:
+            refuse(f"array {name!r}", f"at most the {end - offset} bytes that are left", f"shape {shape}")
         if 0 in shape and max(shape) > end:
             refuse(f"array {name!r}", "a shape that fits its bytes", shape)
-        arrays[name] = np.frombuffer(blob, kind, count=count, offset=path).reshape(shape).copy()
-        path += count * kind.itemsize
-    if path != end:
-        refuse("arrays", "as many bytes as they say", f"{end - path} more")
+        arrays[name] = np.frombuffer(blob, kind, count=count, offset=offset).reshape(shape).copy()
+        offset += count * kind.itemsize
+    if offset != end:
+        refuse("arrays", "as many bytes as they say", f"{end - offset} more")
     return arrays
+
+
+def read_time(fields: Fields, name: str, kind: str | None) -> float | None:
+    """Take a time of a kind out of a snapshot, or None where there is none."""
+    if fields.missing(name):
+        return None
+    fields.expect(kind is not None, name, "none, since there have been no times")
+    return fields.whole(name, EARLIEST, 2**63 - 1) if kind == NANOSECONDS else fields.number(name)
+
+
+def read_times(saved: Saved, name: str, rows: int | None, kind: str | None, finite: bool = True) -> np.ndarray:
+    """Take times of a kind out of a snapshot; infinite and missing ones only where ``finite`` is false."""
+    if kind == NANOSECONDS:
+        return saved.ints(name, rows, low=EARLIEST + finite, high=2**63 - 1)
+    return saved.floats(name, rows, finite=finite)
 
 
 def ids_to_array(ids: Any) -> np.ndarray:
@@ -121,12 +140,17 @@ def ids_from_array(name: str, array: np.ndarray, kind: str) -> Any:
         if array.dtype.name != kind:
             refuse(f"array {name!r}", f"ids of type {kind}", array.dtype.name)
         return array
-    if array.dtype != np.uint8:
-        refuse(f"array {name!r}", f"an Arrow stream of {kind}", array.dtype.name)
-    ids = _from_arrow(name, array.tobytes())
+    ids = arrow_from_array(name, array)
     if str(ids.type) != kind or ids.null_count:
         refuse(f"array {name!r}", f"ids of type {kind}", f"{ids.null_count} nulls in {ids.type}")
     return ids
+
+
+def arrow_from_array(name: str, array: np.ndarray) -> Any:
+    """Undo :func:`ids_to_array` for an Arrow array."""
+    if array.dtype != np.uint8 or array.ndim != 1:
+        refuse(f"array {name!r}", "an Arrow stream", array.dtype.name)
+    return _from_arrow(name, array.tobytes())
 
 
 def _from_arrow(name: str, stream: bytes) -> Any:
@@ -156,7 +180,7 @@ def _from_arrow(name: str, stream: bytes) -> Any:
 
 
 def _is_compressed(message: bytes) -> bool:
-    """Tell whether a record batch names a compression. Tables and fields as flatbuffers have them."""
+    """Return whether a record batch names a compression: its tables and fields are read as flatbuffers has them."""
 
     def field(table: int, number: int) -> int:
         fields = table - struct.unpack_from("<i", message, table)[0]

@@ -1,1 +1,1 @@
-"""What a user says: queries, scores, windows. Frozen, and validated when they are made."""
+"""What a user writes: queries, scores, windows. Frozen, and validated when they are made."""

@@ -29,7 +29,7 @@ class DataError(TopwatchError, ValueError):
 
 
 class PlanError(TopwatchError, ValueError):
-    """An algorithm that cannot serve the query it was asked for."""
+    """An algorithm that cannot serve the query."""
 
 
 class PipelineError(TopwatchError, ValueError):
@@ -57,3 +57,17 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def missing_column(path: str, column: str, have: Iterable[object], why: str = "") -> DataError:
+    """Return the error about a column that is not there; ``why`` it is needed.
+
+    >>> raise missing_column("batch", "byts", ["flow", "bytes"], "needed by query 'hot'")
+    Traceback (most recent call last):
+    ...
+    topwatch.DataError: batch: column 'byts' (needed by query 'hot') is missing; columns are flow, bytes; did you ...
+    """
+    names = [str(name) for name in have]
+    needed = f" ({why})" if why else ""
+    listed = ", ".join(names) or "none"
+    return DataError(f"{path}: column {column!r}{needed} is missing; columns are {listed}{nearest_name(column, names)}")

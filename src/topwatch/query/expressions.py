@@ -15,8 +15,7 @@ ACCEPTED = "numbers, column names, + - * / ** and parentheses"
 MAX_LENGTH = 2000
 MAX_DEPTH = 64
 
-# Opcodes of the postfix program. The kernels know the same numbers (``core/kernels/scoring.py`` checks that they
-# agree).
+# Opcodes of the postfix program. The kernels know the same numbers (``tests/unit/core/test_scoring.py``).
 CONST, COLUMN, ADD, SUB, MUL, DIV, POW, NEG = range(8)
 
 _BINARY: dict[type[ast.operator], int] = {ast.Add: ADD, ast.Sub: SUB, ast.Mult: MUL, ast.Div: DIV, ast.Pow: POW}

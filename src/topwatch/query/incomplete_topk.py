@@ -25,8 +25,8 @@ MOST_SOURCES = 62  # one bit each
 class IncompleteTopK(Ranking):
     """The k objects with the best score, where each row brings one part of an object, as one of several sources saw it.
 
-    An object is what rows with one id tell of. Its score combines its values in all sources; a source that has no live
-    row of it counts as the lowest value.
+    An object is described by the rows with its id. Its score combines its values in all sources; a source that has no
+    live row of it counts as the lowest value.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class IncompleteTopK(Ranking):
 
     @property
     def coded(self) -> str:
-        """What a monitor calls the source column once its words are numbers: places among these sources, in order."""
+        """What a monitor calls the source column once its words are numbers: indices among these sources, in order."""
         return f"{self.source} of {', '.join(map(repr, self.sources))}"
 
     def factors(self) -> list[float]:
@@ -121,9 +121,9 @@ class IncompleteTopK(Ranking):
         """Return the postfix program of an ``expr``, in which indices stand for sources; else nothing."""
         if not isinstance(self.combine, Score) or self.combine.expression is None:
             return []
-        path = [float(self.sources.index(name)) for name in self.combine.columns]
+        indices = [float(self.sources.index(name)) for name in self.combine.columns]
         steps = self.combine.expression.program
-        return [(op, path[int(argument)] if op == COLUMN else argument) for op, argument in steps]
+        return [(op, indices[int(argument)] if op == COLUMN else argument) for op, argument in steps]
 
     def evaluate(self, parts: Mapping[str | int, Sequence[float]]) -> tuple[float, float]:
         """Return the score that normalised values of an object make, and the best that it can get.
@@ -134,10 +134,10 @@ class IncompleteTopK(Ranking):
         unknown = 1.0 if self.bounds is not None else math.inf
         low, high = [], []
         for source in self.sources:
-            reported = parts.get(source, ())
-            low.append((max(reported) if self.occurrences == "max" else _sum(reported)) if reported else 0.0)
-            more = (self.most or math.inf) - len(reported) if self.occurrences == "sum" else 1.0
-            settled = bool(reported) and self.occurrences == "single"
+            values = parts.get(source, ())
+            low.append((max(values) if self.occurrences == "max" else _sum(values)) if values else 0.0)
+            more = (self.most or math.inf) - len(values) if self.occurrences == "sum" else 1.0
+            settled = bool(values) and self.occurrences == "single"
             hope = low[-1] + max(more, 0) * unknown if self.occurrences == "sum" else unknown
             high.append(low[-1] if settled else hope)
         return self._combined(low), self._combined(high)

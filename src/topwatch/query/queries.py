@@ -1,6 +1,6 @@
 """The standing queries: frozen dataclasses, validated when they are made.
 
-A query says for itself which columns it ranks by (``reads``), which it needs in all (``columns``) and whether smaller
+A query knows which columns it ranks by (``reads``), which it needs in all (``columns``) and whether smaller
 scores are better, so that nothing else has to know its kind for that.
 """
 
@@ -35,7 +35,7 @@ Direction = Literal["min", "max"]
 
 
 class _Scored(Ranking):
-    """What queries with a score over a row alone can say."""
+    """The base of queries with a score over a single row."""
 
     family = "topk"
     score: Score
@@ -132,8 +132,28 @@ class Threshold(_Scored):
         object.__setattr__(self, "above", finite_number("Threshold: above", self.above))
 
 
+class _Preferring(Ranking):
+    """The base of queries that prefer some columns."""
+
+    prefer: Mapping[str, Direction]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefer", checked_prefer(type(self).__name__, self.prefer))
+        check_common(self)
+
+    @property
+    def signs(self) -> tuple[float, ...]:
+        """For each column 1, or -1 where more is better: of values times their signs smaller ones are better."""
+        return tuple(1.0 if better == "min" else -1.0 for better in self.prefer.values())
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns it ranks by, in order."""
+        return tuple(self.prefer)
+
+
 @dataclass(frozen=True)
-class Dominating(Ranking):
+class Dominating(_Preferring):
     """The k rows that dominate the most others; a row's score is how many.
 
     A row dominates another when it is at least as good in every column of ``prefer`` and better in one. Rows with equal
@@ -164,18 +184,12 @@ class Dominating(Ranking):
     where: Mapping[str, Range] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prefer", checked_prefer(type(self).__name__, self.prefer))
-        check_common(self)
+        super().__post_init__()
         check_k(type(self).__name__, self.k)
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The columns it ranks by, in order."""
-        return tuple(self.prefer)
 
 
 @dataclass(frozen=True)
-class Skyline(Ranking):
+class Skyline(_Preferring):
     """The rows that no other row dominates; all have the score 0.
 
     A row dominates another when it is at least as good in every column of ``prefer`` and better in one. Rows with equal
@@ -202,18 +216,9 @@ class Skyline(Ranking):
     name: str | None = None
     where: Mapping[str, Range] = field(default_factory=dict, hash=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "prefer", checked_prefer(type(self).__name__, self.prefer))
-        check_common(self)
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The columns it ranks by, in order."""
-        return tuple(self.prefer)
-
 
 @dataclass(frozen=True)
-class FrequentSkyline(Ranking):
+class FrequentSkyline(_Preferring):
     """The ids that are in the skyline in at least a share of the last snapshots; the score is their share.
 
     A snapshot is taken at every evaluation of a ``latest()`` window, with ``every="1 minute"`` at each minute that
@@ -246,8 +251,7 @@ class FrequentSkyline(Ranking):
     where: Mapping[str, Range] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prefer", checked_prefer(type(self).__name__, self.prefer))
-        check_common(self)
+        super().__post_init__()
         share = finite_number("FrequentSkyline: share", self.share)
         if not 0 < share <= 1:
             raise QueryError(f"FrequentSkyline: share: expected a number above 0 and at most 1, got {self.share!r}")
@@ -257,11 +261,6 @@ class FrequentSkyline(Ranking):
             raise QueryError(
                 f"FrequentSkyline: snapshots: expected a whole number from 1 to 2,147,483,647, got {many!r}"
             )
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The columns it ranks by, in order."""
-        return tuple(self.prefer)
 
 
 Scored = TopK | Nearest | Threshold

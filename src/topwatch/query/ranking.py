@@ -1,4 +1,4 @@
-"""What all queries can say, and what is checked of each."""
+"""The base of all queries, and the checks that they share."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ Range = tuple[float, float]
 
 
 class Ranking:
-    """What all queries can say."""
+    """The base of all queries."""
 
     family: ClassVar[str]  # of algorithms: what it ranks by
     where: Mapping[str, Range]
     smaller_is_better = False
+
+    @property
+    def sign(self) -> float:
+        """1, or -1 where smaller scores are better: of scores times the sign larger ones are better."""
+        return -1.0 if self.smaller_is_better else 1.0
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -55,7 +60,7 @@ def check_common(query: Any) -> None:
 
 
 def _too_large(bound: numbers.Real) -> bool:
-    """Tell whether a whole number is beyond all floats."""
+    """Return whether a whole number is beyond all floats."""
     return isinstance(bound, numbers.Integral) and abs(int(bound)) > sys.float_info.max
 
 

@@ -56,7 +56,7 @@ class LastTime:
     nanoseconds: int
 
     def __str__(self) -> str:
-        return f"last {datetime.timedelta(microseconds=self.nanoseconds / 1000)}"
+        return f"last {in_words(self.nanoseconds)}"
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,29 @@ def duration(path: str, text: str | datetime.timedelta) -> int:
     if not 0 < total < 2**62:
         raise QueryError(f"{path}: expected a time longer than zero such as '10 minutes', got {text!r}")
     return total
+
+
+def in_words(nanoseconds: int) -> str:
+    """Return a span of time in the largest unit that it is a multiple of.
+
+    >>> in_words(600 * SECOND), in_words(SECOND), in_words(1_500_000_000)
+    ('10 minutes', '1 second', '1,500 milliseconds')
+    """
+    unit = next(unit for unit in reversed(_UNITS) if nanoseconds % _UNITS[unit] == 0)
+    number = nanoseconds // _UNITS[unit]
+    return f"{number:,} {unit}{'s' if number != 1 else ''}"
+
+
+def bytes_in_words(count: float) -> str:
+    """Return a number of bytes in words.
+
+    >>> bytes_in_words(800), bytes_in_words(2_000), bytes_in_words(47_300_000), bytes_in_words(1_500_000_000)
+    ('800 bytes', '2 kB', '47.3 MB', '1.5 GB')
+    """
+    for unit, size, digits in (("TB", 1e12, 1), ("GB", 1e9, 1), ("MB", 1e6, 1), ("kB", 1e3, 0)):
+        if count >= size:
+            return f"{count / size:,.{digits}f} {unit}"
+    return f"{count:.0f} bytes"
 
 
 def _parse(path: str, text: str) -> int:

@@ -1,4 +1,4 @@
-"""topwatch on Spark. Importing this package does not import pyspark: only what needs it does, when it is asked for."""
+"""topwatch on Spark. Importing this package does not import pyspark: names that need it are imported on first use."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 # name → module that has it
 _LAZY = {
     "watch": "topwatch.spark.watching",
-    "chunks": "topwatch.spark.sources_union",
+    "explain": "topwatch.spark.watching",
+    "chunks": "topwatch.spark.source_frames",
     "top": "topwatch.spark.static.best_rows",
     "skyline": "topwatch.spark.static.best_rows",
     "skyband": "topwatch.spark.static.best_rows",
     "dominating": "topwatch.spark.static.best_rows",
     "register": "topwatch.spark.sql",
-    "shuffled": "topwatch.spark.shuffle_counts",
+    "shuffled": "topwatch.spark.session",
+    "SETTINGS": "topwatch.spark.session",
 }
 
 

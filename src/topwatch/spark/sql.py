@@ -1,7 +1,7 @@
 """SQL table functions: what :mod:`topwatch.spark.static.best_rows` does, in a query.
 
-Spark hands the rows of a table argument to Python one by one, those of a group to one task, and says by itself neither
-which columns come out nor how rows are brought together: each function's ``analyze`` does.
+Spark hands the rows of a table argument to Python one by one, those of a group to one task, and knows neither
+which columns come out nor how rows are brought together: each function's ``analyze`` returns that.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, PartitioningColumn
 
 from topwatch.query import scores
 from topwatch.query.errors import QueryError
-from topwatch.query.queries import Dominating, TopK, check_k, checked_prefer
+from topwatch.query.queries import Dominating, TopK, checked_prefer
+from topwatch.query.ranking import check_k
 from topwatch.query.scores import Score
-from topwatch.spark.column_names import quoted
-from topwatch.spark.static.best_rows import SCORED, check_columns, check_schema, result
-from topwatch.spark.static.selection import Band, Choice, Dominant, Scored, Winnow
+from topwatch.spark.session import quoted
+from topwatch.spark.static.best_rows import SCORED, check_columns, check_schema, result_schema
+from topwatch.spark.static.selection import Band, Choice, ChoiceInPartition, Dominant, Scored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 MOST = 1 << 16  # rows that wait before they are looked at
-_PLACE = "_place"
+_INDEX = "_index"
 _CALL = re.compile(r"\s*(linear|product|quadratic|distance)\s*\(")
 
 
@@ -42,7 +43,7 @@ def register(spark: SparkSession) -> None:
         SELECT * FROM tw_skyband(TABLE(hotels), 3, 'price min, stars max', by => 'city')
         SELECT * FROM tw_dominating(TABLE(SELECT * FROM hotels WHERE open), 10, 'price min, stars max')
 
-    ``by`` names columns; it stands in the place of ``PARTITION BY``. All rows of a table, or of a group, go to one
+    ``by`` names columns; it takes the place of ``PARTITION BY``. All rows of a table, or of a group, go to one
     task, one by one: for more than some ten thousand rows use the functions of :mod:`topwatch.spark`.
     """
     from pyspark.sql.functions import udtf
@@ -53,7 +54,7 @@ def register(spark: SparkSession) -> None:
 
 @dataclass
 class Plan(AnalyzeResult):
-    """What a call asks for."""
+    """What a call requests."""
 
     choice: Choice | None = None
     again: bool = True  # what is chosen of some rows can be chosen from again
@@ -87,13 +88,15 @@ class _Function:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(self._plan.rows)
-        columns = [pa.array([_plain(row[path]) for row in self._rows], kind) for path, kind in enumerate(schema.types)]
+        columns = [
+            pa.array([_plain(row[index]) for row in self._rows], kind) for index, kind in enumerate(schema.types)
+        ]
         columns.append(pa.array(range(len(self._rows)), pa.int64()))
-        table = pa.table(columns, names=[*schema.names, _PLACE])
-        result = Winnow(self._choice, tuple(table.column_names), (), last).chosen(table)
-        extra = [result.column(name).to_pylist() for name in result.column_names[len(schema.names) + 1 :]]
-        for path, *more in zip(result.column(_PLACE).to_pylist(), *extra, strict=True):
-            yield self._rows[path], *more
+        table = pa.table(columns, names=[*schema.names, _INDEX])
+        best = ChoiceInPartition(self._choice, tuple(table.column_names), (), last).chosen(table)
+        extra = [best.column(name).to_pylist() for name in best.column_names[len(schema.names) + 1 :]]
+        for index, *more in zip(best.column(_INDEX).to_pylist(), *extra, strict=True):
+            yield self._rows[index], *more
 
 
 class Top(_Function):
@@ -101,7 +104,7 @@ class Top(_Function):
 
     @staticmethod
     def analyze(rows: Any, k: Any, score: Any, by: Any = None) -> Plan:
-        """Say what comes out and which rows belong together."""
+        """Return the schema of the result and how rows are grouped."""
         query = TopK(_value("tw_top", "k", k), parse_score(_value("tw_top", "score", score)))
         return _plan("tw_top", rows, by, Scored(query), SCORED)
 
@@ -111,7 +114,7 @@ class Skyline(_Function):
 
     @staticmethod
     def analyze(rows: Any, prefer: Any, by: Any = None) -> Plan:
-        """Say what comes out and which rows belong together."""
+        """Return the schema of the result and how rows are grouped."""
         return _plan("tw_skyline", rows, by, Band(_prefer("tw_skyline", prefer), 1), ())
 
 
@@ -120,7 +123,7 @@ class Skyband(_Function):
 
     @staticmethod
     def analyze(rows: Any, k: Any, prefer: Any, by: Any = None) -> Plan:
-        """Say what comes out and which rows belong together."""
+        """Return the schema of the result and how rows are grouped."""
         check_k("tw_skyband", most := _value("tw_skyband", "k", k))
         return _plan("tw_skyband", rows, by, Band(_prefer("tw_skyband", prefer), most), ())
 
@@ -130,20 +133,20 @@ class MostDominating(_Function):
 
     @staticmethod
     def analyze(rows: Any, k: Any, prefer: Any, by: Any = None) -> Plan:
-        """Say what comes out and which rows belong together."""
+        """Return the schema of the result and how rows are grouped."""
         query = Dominating(_value("tw_dominating", "k", k), _prefer("tw_dominating", prefer))
         return _plan("tw_dominating", rows, by, Dominant(dict(query.prefer), query.k), SCORED, again=False)
 
 
-def _plan(path: str, rows: Any, by: Any, choice: Choice, more: tuple[str, ...], again: bool = True) -> Plan:
+def _plan(function: str, rows: Any, by: Any, choice: Choice, more: tuple[str, ...], again: bool = True) -> Plan:
     if not isinstance(rows, AnalyzeArgument) or not rows.isTable:
-        raise QueryError(f"{path}: rows: expected a table, as in {path}(TABLE(name), ...)")
+        raise QueryError(f"{function}: rows: expected a table, as in {function}(TABLE(name), ...)")
     schema: Any = rows.dataType
-    named = None if by is None else _value(path, "by", by)
+    named = None if by is None else _value(function, "by", by)
     groups = _listed(named) if named else []
-    check_schema(path, schema, choice.columns, groups, more)
+    check_schema(function, schema, choice.columns, groups, more)
     return Plan(
-        schema=result(schema, more),
+        schema=result_schema(schema, more),
         withSinglePartition=not groups,
         partitionBy=[PartitioningColumn(_key(schema, name)) for name in groups],
         choice=choice,
@@ -153,7 +156,7 @@ def _plan(path: str, rows: Any, by: Any, choice: Choice, more: tuple[str, ...], 
 
 
 def _key(schema: StructType, name: str) -> str:
-    """Return what says to which group a row belongs."""
+    """Return the expression whose values are the groups."""
     from pyspark.sql.types import DoubleType, FloatType
 
     column = quoted(name)
@@ -161,22 +164,22 @@ def _key(schema: StructType, name: str) -> str:
     return f"CAST({column} + 0.0D AS STRING)" if isinstance(schema[name].dataType, DoubleType | FloatType) else column
 
 
-def _value(path: str, name: str, argument: Any) -> Any:
+def _value(function: str, name: str, argument: Any) -> Any:
     if argument.isTable or not argument.isConstantExpression:
-        raise QueryError(f"{path}: {name}: expected a constant")
+        raise QueryError(f"{function}: {name}: expected a constant")
     return argument.value
 
 
-def _prefer(path: str, argument: Any) -> dict[str, Any]:
+def _prefer(function: str, argument: Any) -> dict[str, Any]:
     """Read ``'price min, stars max'``."""
-    text = _value(path, "prefer", argument)
-    result: dict[str, Any] = {}
+    text = _value(function, "prefer", argument)
+    prefer: dict[str, Any] = {}
     for part in _listed(text) if isinstance(text, str) else [None]:
-        words = part.rsplit(maxsplit=1) if part else []
-        if len(words) != 2:
-            raise QueryError(f"{path}: prefer: expected 'column min' or 'column max', with commas, got {text!r}")
-        result[words[0].strip("`")] = words[1].lower()
-    return check_columns(path, checked_prefer(path, result))
+        pair = part.rsplit(maxsplit=1) if part else []
+        if len(pair) != 2:
+            raise QueryError(f"{function}: prefer: expected 'column min' or 'column max', with commas, got {text!r}")
+        prefer[pair[0].strip("`")] = pair[1].lower()
+    return check_columns(function, checked_prefer(function, prefer))
 
 
 def _listed(text: str) -> list[str]:
@@ -194,15 +197,22 @@ def parse_score(text: Any) -> Score:
     kind = _CALL.match(text)
     if kind is None:
         return scores.expr(text)
-    try:
-        call = ast.parse(text.strip(), mode="eval").body
-        assert isinstance(call, ast.Call)
-        assert not call.args
-        terms = {str(term.arg): ast.literal_eval(term.value) for term in call.keywords}
-    except (SyntaxError, ValueError, AssertionError):
-        raise QueryError(f"score: expected {kind[1]}(column=number, ...), got {text!r}") from None
+    terms = _terms(text.strip())
+    if terms is None:
+        raise QueryError(f"score: expected {kind[1]}(column=number, ...), got {text!r}")
     made: Score = getattr(scores, kind[1])(terms)
     return made
+
+
+def _terms(text: str) -> dict[str, Any] | None:
+    """Return the keywords of a call; None where it is something else."""
+    try:
+        call = ast.parse(text, mode="eval").body
+        if not isinstance(call, ast.Call) or call.args:
+            return None
+        return {str(term.arg): ast.literal_eval(term.value) for term in call.keywords}
+    except (SyntaxError, ValueError):
+        return None
 
 
 def _plain(value: Any) -> Any:

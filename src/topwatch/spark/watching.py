@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from topwatch.monitor.monitor import Monitor
+import pyarrow as pa
+
 from topwatch.query.errors import DataError, QueryError, nearest_name
-from topwatch.query.queries import Dominating, FrequentSkyline, IncompleteTopK, Query
+from topwatch.query.queries import IncompleteTopK, Query
 from topwatch.query.windows import Window
-from topwatch.spark.column_names import quoted
-from topwatch.spark.node.warm_up import warm_up
-from topwatch.spark.operator.file_order import PLACES, file_places, reads_files
-from topwatch.spark.operator.pruning import worthwhile
-from topwatch.spark.sources_union import places_of, union
-from topwatch.spark.stream_spec import Spec
+from topwatch.spark.operator.bucket_numbers import bucket_keys
+from topwatch.spark.planner import NO_FOLDER, STREAM, Emit, Spec, monitor_of, stream_plan, table_plan
+from topwatch.spark.session import PROVIDER, ROCKSDB, is_nested, quoted
+from topwatch.spark.source_frames import FILE_POSITIONS, file_positions, positions_in, reads_files, union
+from topwatch.spark.state.folder import open_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-POSITION = "_position"  # place of a row in a static frame
+    from topwatch.monitor.monitor import Monitor
+
+POSITION = "_position"  # position of a row in a static frame
 WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that Spark watches
 
 
@@ -38,7 +38,7 @@ def watch(
     by: str | Sequence[str] | None = None,
     every: int | str | datetime.timedelta = 1,
     algorithm: str = "auto",
-    emit: Literal["changes", "answers", "first"] = "changes",
+    emit: Emit = "changes",
     segments: str | None = None,
     order: str | Sequence[str] | None = None,
     quarantine: str | None = None,
@@ -59,92 +59,151 @@ def watch(
         Rows that entered and left, the whole answer each time it has changed, or each row once, when it first becomes
         an answer.
     segments : str, optional
-        Folder for window segments that all executors reach. Without it, and without Spark's default checkpoint
-        location, windows lie in the state store: slower, as right.
+        Folder for window segments that all executors reach. Without it they lie below Spark's default checkpoint
+        location; without that, or where Arrow cannot open it, in the state store: slower, as right.
     order : str or list of str, optional
-        Columns that say in which order rows came. Rows are taken in by time, then by these, then as they lie in
+        Columns that order rows. Rows are taken in by time, then by these, then as they lie in
         their partition. Rows of files come in the order of the files' times and names when it is left out.
     quarantine : str, optional
-        Folder for rows that cannot be used (no id, no time, too late), as Parquet with the reason.
+        Folder for rows of a stream that cannot be used (no id, no usable time, too late), as Parquet with the reason.
 
     Returns
     -------
     DataFrame
         The ``by`` columns, then ``at, query, op, id, score`` for changes or ``at, query, rank, id, score`` for answers.
     """
+    request = Request(queries, window, time, id, by, every, algorithm, emit, segments, order, quarantine, options)
+    frame, spec = _specified(df, request)
+    return _stream(frame, spec) if spec.plan.operator == STREAM else _table(frame, spec)
+
+
+def explain(
+    df: DataFrame | Mapping[Any, DataFrame],
+    queries: Query | Sequence[Query],
+    window: Window,
+    time: str | None = None,
+    id: str = "id",
+    by: str | Sequence[str] | None = None,
+    every: int | str | datetime.timedelta = 1,
+    algorithm: str = "auto",
+    emit: Emit = "changes",
+    segments: str | None = None,
+    order: str | Sequence[str] | None = None,
+    quarantine: str | None = None,
+    **options: Any,
+) -> str:
+    """Return the plan that :func:`watch` executes, in words; nothing is run.
+
+    Parameters
+    ----------
+    df, queries, window, time, id, by, every, algorithm, emit, segments, order, quarantine, **options
+        Those of :func:`watch`.
+    """
+    request = Request(queries, window, time, id, by, every, algorithm, emit, segments, order, quarantine, options)
+    return str(_specified(df, request)[1].plan)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user wants of a frame: the arguments of :func:`watch`."""
+
+    queries: Query | Sequence[Query]
+    window: Window
+    time: str | None
+    id: str
+    by: str | Sequence[str] | None
+    every: int | str | datetime.timedelta
+    algorithm: str
+    emit: Emit
+    segments: str | None
+    order: str | Sequence[str] | None
+    quarantine: str | None
+    options: Mapping[str, Any]
+
+    def check(self, streaming: bool) -> None:
+        """Refuse what a watched frame cannot have."""
+        if "lateness" in self.options:
+            raise QueryError(
+                "lateness: on Spark rows wait for the watermark; give the DataFrame one with withWatermark"
+            )
+        if "max_lag" in self.options:
+            raise QueryError(
+                "max_lag: on Spark a micro-batch that is tried again must give the same; it serves Monitor only"
+            )
+        if self.id is None:
+            raise QueryError("id: a watched DataFrame needs id=, the name of the id column")
+        if self.quarantine is not None and not streaming:
+            raise QueryError("quarantine: rows of a stream are kept there; of a static frame, select them yourself")
+        reason = _not_opened(self.quarantine) if self.quarantine is not None else ""
+        if reason:
+            raise QueryError(f"quarantine: {reason}")
+
+    def listed(self) -> list[Query]:
+        """Return the queries as a list."""
+        return list(self.queries) if isinstance(self.queries, Sequence) else [self.queries]
+
+    def monitor(self, **more: Any) -> Monitor:
+        """Make the monitor of what is watched."""
+        return monitor_of(
+            self.listed(),
+            self.emit,
+            window=self.window,
+            every=self.every,
+            algorithm=self.algorithm,
+            options=self.options,
+            id=self.id,
+            time=self.time,
+            by=self.by or None,
+            **more,
+        )
+
+
+def _specified(df: DataFrame | Mapping[Any, DataFrame], request: Request) -> tuple[DataFrame, Spec]:
+    """Check the arguments; return the frame with the columns that are needed, and what is watched with its plan."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    first = next(iter(df.values()), None) if isinstance(df, Mapping) else df
-    if first is not None and first.isStreaming:
-        warm_up(first.sparkSession)
-    listed = [queries] if not isinstance(queries, Sequence) else list(queries)
-    if emit not in ("changes", "answers", "first"):
-        raise QueryError(f"emit: expected 'changes', 'answers' or 'first', got {emit!r}")
-    if "lateness" in options:
-        raise QueryError("lateness: on Spark rows wait for the watermark; give the DataFrame one with withWatermark")
-    if "max_lag" in options:
-        raise QueryError(
-            "max_lag: on Spark a micro-batch that is tried again must give the same; it serves Monitor only"
-        )
-    by_names, order_names = _names("by", by), _names("order", order)
-    if id is None:
-        raise QueryError("id: a watched DataFrame needs id=, the name of the id column")
-    # Everything that a monitor refuses is refused here, on the driver, before anything runs.
-    reported = "first" if emit == "first" else "changes"
-    trial = Monitor(listed, window, every=every, algorithm=algorithm, id=id, time=time, emit=reported, **options)
-    restless = Dominating | FrequentSkyline | IncompleteTopK
-    moving = [type(query).__name__ for query in trial.queries if isinstance(query, restless)]
-    if emit == "answers" and moving:
-        # Answers are put together from changes, and a score that moves is no change.
-        raise QueryError(
-            f"emit: 'answers' does not serve {moving[0]} queries, whose scores move; accepted is 'changes'"
-        )
-    columns = trial.columns
+    order, time = _names("order", request.order), [request.time] if request.time else []
     if isinstance(df, Mapping):
-        df = union(df, trial.queries)
-        order_names = order_names or places_of(df)
-    gathered = [query for query in trial.queries if isinstance(query, IncompleteTopK)]
+        df = union(df, request.listed())
+        order = order or positions_in(df)
+    schema = df.schema
+    request.check(df.isStreaming)
+    if not order:
+        df, order = _as_in_files(df)
+    kinds = [schema[name] for name in time if name in schema.fieldNames()]
+    watermark = df.isStreaming and any(WATERMARK in field.metadata for field in kinds)
+    stamped = any(field.dataType.typeName().startswith("timestamp") for field in kinds)
+    monitor = request.monitor(only_rows=stamped, watermark=watermark, order=order if watermark else ())
+    gathered = [query for query in monitor.queries if isinstance(query, IncompleteTopK)]
     for query in gathered:
-        _check_sources(df.schema, query)
-    made = {query.coded for query in gathered}
-    plain = [column for column in columns if column not in made]
-    _check_columns(df.schema, plain, {"id": [id], "time": [time] if time else [], "by": by_names, "order": order_names})
-    if not order_names:
-        df, order_names = _as_in_files(df)
-    df = _with_codes(df, gathered)
-    spark = df.sparkSession
+        _check_sources(schema, query)
+    made, by = {query.coded for query in gathered}, list(monitor.settings.by)
+    plain = [column for column in monitor.columns if column not in made]
+    named = {"id": [request.id], "time": time, "by": by, "order": _names("order", request.order)}
+    _check_columns(schema, plain, named)
+    df, spark = _with_codes(df, gathered), df.sparkSession
+    interleaved = request.order is not None and tuple(order) != FILE_POSITIONS
+    segments, why = _folder(spark, request.segments) if df.isStreaming else (None, "")
     spec = Spec(
-        queries=tuple(trial.queries),
-        window=window,
-        every=every,
-        algorithm=algorithm,
-        options=options,
-        id=id,
-        time=time,
-        by=tuple(by_names),
-        columns=tuple(columns),
-        order=tuple(order_names),
-        emit=emit,
-        watermark=bool(df.isStreaming and time is not None and WATERMARK in df.schema[time].metadata),
-        buckets=_buckets(spark, bool(by_names)),
-        segments=_folder(spark, segments) if df.isStreaming else None,
-        quarantine=quarantine,
-        stamped=time is not None and df.schema[time].dataType.typeName().startswith("timestamp"),
-        run=uuid.uuid4().hex,
-        types=tuple(
-            df.schema[name].dataType.simpleString() for name in (*by_names, id, *([time] if time else []), *order_names)
-        ),
+        queries=tuple(monitor.queries),
+        settings=monitor.settings,
+        emit=request.emit,
+        plan=stream_plan(monitor, interleaved, segments, why) if df.isStreaming else table_plan(monitor),
+        columns=tuple(monitor.columns),
+        order=tuple(order),
+        types=tuple(df.schema[name].dataType.simpleString() for name in (*by, request.id, *time, *order)),
+        buckets=_buckets(spark, bool(by)),
+        segments=segments,
+        quarantine=request.quarantine,
         retain=int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100),
+        schema=to_arrow_schema(_result(schema, by, request.id, request.emit)),
+        run=uuid.uuid4().hex,
     )
-    spec = dataclasses.replace(spec, schema=to_arrow_schema(_result(df.schema, spec)))
-    apart = order is None or tuple(order_names) == PLACES  # no partition's rows lie between another's
-    if df.isStreaming and apart and worthwhile(spec):
-        spec = dataclasses.replace(spec, pruned=True)
-    return _stream(df, spec) if df.isStreaming else _table(df, spec)
+    return df, spec
 
 
 def _with_codes(df: DataFrame, queries: list[IncompleteTopK]) -> DataFrame:
-    """Add, for each list of sources, the column of their numbers: words do not travel."""
+    """Add, for each list of sources, the column of their numbers: strings are not shuffled."""
     from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
     for query in queries:
@@ -159,28 +218,33 @@ def _check_sources(schema: StructType, query: IncompleteTopK) -> None:
     if query.source not in named:
         have = ", ".join(named) + nearest_name(query.source, list(named))
         raise DataError(f"source: column {query.source!r} is missing; columns are {have}")
-    words = isinstance(query.sources[0], str)
-    kinds = ("string", "varchar", "char") if words else ("byte", "short", "integer", "long")
+    by_name = isinstance(query.sources[0], str)
+    kinds = ("string", "varchar", "char") if by_name else ("byte", "short", "integer", "long")
     if named[query.source] not in kinds:
-        expected = "strings" if words else "whole numbers"
+        expected = "strings" if by_name else "whole numbers"
         got = named[query.source]
         raise DataError(f"source: column {query.source!r} is {got}; the query names its sources by {expected}")
 
 
 def _stream(df: DataFrame, spec: Spec) -> DataFrame:
-    from topwatch.spark.operator.partition_writer import SCHEMA, Bulk
-    from topwatch.spark.operator.processor import Watching
+    from topwatch.spark.operator.partition_writer import PartitionWriter
+    from topwatch.spark.operator.processor import Processor
+    from topwatch.spark.operator.references import DDL
 
     spark = df.sparkSession
     # Columns are called by their indices: mapInArrow does not take a name with a dot. One select for all, since Spark
     # goes over the plan in every micro-batch.
     named = [column.alias(str(index)) for index, column in enumerate(_carried(df, spec))]
-    references = df.select(*named).mapInArrow(Bulk(spec), SCHEMA)
-    if spark.conf.get(PROVIDER, "") != ROCKSDB:
-        spark.conf.set(PROVIDER, ROCKSDB)  # this operator needs it
+    references = df.select(*named).mapInArrow(PartitionWriter(spec), DDL)
+    provider = spark.conf.get(PROVIDER, "")
+    if provider != ROCKSDB:
+        raise QueryError(
+            f"spark: a watched stream keeps its state in RocksDB; set {PROVIDER} to {ROCKSDB}, or give the session"
+            " all of topwatch.spark.SETTINGS"
+        )
     return references.groupBy("bucket").transformWithStateInPandas(
-        Watching(spec),
-        outputStructType=_result(df.schema, spec),
+        Processor(spec),
+        outputStructType=_result(df.schema, spec.by, spec.id, spec.emit),
         outputMode="Append",
         timeMode="EventTime" if spec.watermark else "None",
     )
@@ -189,19 +253,19 @@ def _stream(df: DataFrame, spec: Spec) -> DataFrame:
 def _table(df: DataFrame, spec: Spec) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
-    from topwatch.spark.operator.static_frame import Sweep
+    from topwatch.spark.static.groups import WatchedPartition
 
-    schema = _result(df.schema, spec)
+    schema = _result(df.schema, spec.by, spec.id, spec.emit)
     rows = df.select(*_carried(df, spec), F.monotonically_increasing_id().alias(POSITION))
     keys = [F.col(quoted(name)) for name in (*spec.by, *([spec.time] if spec.time else []), *spec.order, POSITION)]
     spread = rows.repartition(*keys[: len(spec.by)]) if spec.by else rows.coalesce(1)
     sorted_rows = spread.sortWithinPartitions(*keys)
     by_index = sorted_rows.toDF(*map(str, range(len(rows.columns))))  # mapInArrow does not take a name with a dot
-    return by_index.mapInArrow(Sweep(spec), schema)
+    return by_index.mapInArrow(WatchedPartition(spec), schema)
 
 
 def _as_in_files(df: DataFrame) -> tuple[DataFrame, list[str]]:
-    return (df.select("*", *file_places()), list(PLACES)) if reads_files(df) else (df, [])
+    return (df.select("*", *file_positions()), list(FILE_POSITIONS)) if reads_files(df) else (df, [])
 
 
 def _carried(df: DataFrame, spec: Spec) -> list[Any]:
@@ -215,19 +279,19 @@ def _carried(df: DataFrame, spec: Spec) -> list[Any]:
     ]
 
 
-def _result(schema: StructType, spec: Spec) -> StructType:
+def _result(schema: StructType, by: Sequence[str], id: str, emit: Emit) -> StructType:
     from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
 
-    # The schema says what is never null: otherwise Spark would look at every value of every change.
+    # Marked as never null where it is: otherwise Spark would check every value of every change.
     reported: dict[str, DataType] = {"at": LongType(), "query": StringType()}
-    reported |= {"rank": LongType()} if spec.emit == "answers" else {"op": StringType()}
-    reported |= {"id": schema[spec.id].dataType, "score": DoubleType()}
-    fields = [StructField(name, schema[name].dataType) for name in spec.by]
+    reported |= {"rank": LongType()} if emit == "answers" else {"op": StringType()}
+    reported |= {"id": schema[id].dataType, "score": DoubleType()}
+    fields = [StructField(name, schema[name].dataType) for name in by]
     return StructType([*fields, *(StructField(name, kind, nullable=False) for name, kind in reported.items())])
 
 
 def _check_columns(schema: StructType, numeric: Sequence[str], named: dict[str, list[str]]) -> None:
-    from pyspark.sql.types import NumericType, TimestampNTZType, TimestampType
+    from pyspark.sql.types import DecimalType, NumericType, TimestampNTZType, TimestampType
 
     have = schema.fieldNames()
     for field, columns in {"queries": list(numeric), **named}.items():
@@ -236,11 +300,18 @@ def _check_columns(schema: StructType, numeric: Sequence[str], named: dict[str, 
                 raise DataError(
                     f"{field}: column {column!r} is missing; columns are {', '.join(have)}{nearest_name(column, have)}"
                 )
-            kind = schema[column].dataType
-            if field == "queries" and not isinstance(kind, NumericType):
-                raise DataError(f"queries: column {column!r} is {kind.simpleString()}; expected numbers")
-            if field == "time" and not isinstance(kind, NumericType | TimestampType | TimestampNTZType):
-                raise DataError(f"time: column {column!r} is {kind.simpleString()}; expected timestamps or numbers")
+            kind, expected = schema[column].dataType, ""
+            number = isinstance(kind, NumericType)
+            if field == "queries" and not number:
+                expected = "numbers"
+            elif field == "time" and (
+                isinstance(kind, DecimalType) or not (number or isinstance(kind, TimestampType | TimestampNTZType))
+            ):
+                expected = "timestamps or numbers"
+            elif field != "queries" and is_nested(kind):
+                expected = "single values"
+            if expected:
+                raise DataError(f"{field}: column {column!r} is {kind.simpleString()}; expected {expected}")
 
 
 def _names(field: str, value: str | Sequence[str] | None) -> list[str]:
@@ -251,21 +322,29 @@ def _names(field: str, value: str | Sequence[str] | None) -> list[str]:
     return names
 
 
-def _folder(spark: SparkSession, segments: str | None) -> str | None:
-    if segments is not None:
-        return segments.rstrip("/")
+def _folder(spark: SparkSession, segments: str | None) -> tuple[str | None, str]:
+    """Return the folder for segments, or why there is none."""
     default = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
-    return f"{default.rstrip('/')}/topwatch-segments" if default else None
+    if segments is None and not default:
+        return None, NO_FOLDER
+    folder = segments.rstrip("/") if segments is not None else f"{str(default).rstrip('/')}/topwatch-segments"
+    reason = _not_opened(folder)
+    if reason and segments is not None:
+        raise QueryError(f"segments: {reason}")
+    return (None, reason) if reason else (folder, "")
+
+
+def _not_opened(folder: str) -> str:
+    """Return why Arrow cannot open a folder, as executors would; empty where it can."""
+    try:
+        open_folder(folder)
+    except (OSError, pa.ArrowException) as error:
+        return f"Arrow cannot open {folder}: {(str(error).splitlines() or [type(error).__name__])[0]}"
+    return ""
 
 
 def _buckets(spark: SparkSession, grouped: bool) -> tuple[int, ...]:
     """Choose numbers for the buckets so that each falls into a shuffle partition of its own."""
-    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
-
     if not grouped:
         return (0,)
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-    tried = spark.range(20 * partitions + 64).select(F.col("id").cast("int").alias("number"))
-    partitioned = tried.select("number", F.pmod(F.hash("number"), F.lit(partitions)).alias("partition"))
-    first = partitioned.groupBy("partition").agg(F.min("number").alias("number")).orderBy("partition")
-    return tuple(row.number for row in first.collect())
+    return bucket_keys(int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200))

@@ -1,8 +1,8 @@
 """The k-skyband of a table: the rows that fewer than k others dominate.
 
-First a grid: a row whose cell has k rows in cells before it in every column is out without being looked at. What is
-left is numbered column by column, so that dominance is a comparison of small whole numbers and nothing is rounded;
-equal rows become one with a weight, put in the order of the sum of their numbers, in which dominators come first
+First a grid: a row whose cell has k rows in cells before it in every column is out at once. What is left is numbered
+column by column, so that dominance is a comparison of small whole numbers and nothing is rounded; equal rows become one
+with a weight, put in the order of the sum of their numbers, in which dominators come first
 (:mod:`topwatch.tables.kernels.ranked_skyband`).
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from topwatch.core.kernels.scoring import Floats, Ints
-from topwatch.tables.axes import Axes
+from topwatch.core.arrays import Floats, Ints
 from topwatch.tables.kernels.ranked_skyband import Ranked, compare_small, keep_skyband
+from topwatch.tables.levels import Axes, at_previous, guard_bits, signed
 from topwatch.tables.skyline import front
 
 SMALL = 64  # rows up to which each pair is compared
@@ -68,9 +68,7 @@ def _sieve(values: Floats, k: int) -> np.ndarray:
     before = np.bincount(cells, minlength=axes.cells).reshape(axes.shape)
     for axis in range(before.ndim):
         before = np.cumsum(before, axis=axis)
-    inside = np.zeros_like(before)
-    inside[(slice(1, None),) * before.ndim] = before[(slice(None, -1),) * before.ndim]
-    kept: np.ndarray = (inside.ravel() < k)[cells]
+    kept: np.ndarray = (at_previous(before).ravel() < k)[cells]
     return kept
 
 
@@ -95,7 +93,7 @@ def _ranked(ranks: np.ndarray, weight: Ints) -> tuple[Ranked, int]:
     width = min(64 // d, LEVEL_BITS + 1)
     bits = CELL_BITS // d + (np.arange(d) < CELL_BITS % d)
     word, index, cell = np.zeros((3, ranks.shape[0]), np.int64)
-    guard = step = cells = 0
+    step = cells = 0
     for j in range(d):
         rank = ranks[:, j].astype(np.int64)
         have = int(rank.max()).bit_length()
@@ -105,7 +103,7 @@ def _ranked(ranks: np.ndarray, weight: Ints) -> tuple[Ranked, int]:
         index |= (level >> coarse << coarse) << (j * width)
         cell |= (level >> coarse) << cells
         cells += min(have, width - 1) - coarse
-        guard |= 1 << ((j + 1) * width - 1)
         step |= 1 << (j * width + coarse)
-    masks = np.array([guard, step], dtype=np.uint64).astype(np.int64)
-    return Ranked(np.ascontiguousarray(ranks), weight, word, index, cell, masks), 1 << cells
+    return Ranked(
+        np.ascontiguousarray(ranks), weight, word, index, cell, guard_bits(d, width), signed(step)
+    ), 1 << cells

@@ -1,8 +1,8 @@
 """The skyline of a table in memory: easily where it is small; else strong rows drop many, and the rest is sorted.
 
 First each row is compared with the skyline so far, for as long as few comparisons are enough. Where they are not, a
-sample says which rows dominate most, and a pass drops all that they dominate. What is left becomes words with a level
-of each column; cells behind others go, and rows are looked at in the order of the sum of levels
+sample shows which rows dominate most, and a pass drops all that they dominate. What is left becomes words with a level
+of each column; cells behind others go, and rows are compared in the order of the sum of levels
 (:mod:`topwatch.tables.kernels.sorted_skyline`).
 
 That a sum puts dominators first is the idea of sort-filter-skyline (Chomicki and others, ICDE 2003), groups by halves
@@ -13,10 +13,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from topwatch.core.kernels.scoring import Floats, Ints
-from topwatch.tables.axes import bounds_of, stacked
-from topwatch.tables.kernels.sorted_skyline import HALVES, Placed, Scale, keep_easily, keep_front, place_rows
-from topwatch.tables.kernels.strong_rows import choose_strong, drop_beaten
+from topwatch.core.arrays import Floats, Ints
+from topwatch.tables.kernels.sorted_skyline import (
+    HALVES,
+    Scale,
+    Sorted,
+    choose_strong,
+    drop_beaten,
+    encode_rows,
+    keep_easily,
+    keep_front,
+)
+from topwatch.tables.levels import at_previous, bounds_of, guard_bits, stacked
 
 EASY = 10.0  # rows that one is compared with, on average, where nothing else is worth its while
 FEW = 1024  # rows for which no strong ones are sought
@@ -24,7 +32,7 @@ MANY = 32_768  # rows from which a sieve pays
 SAMPLE = 128
 STRONG = 8
 GAIN = 0.1  # of what is left of the sample, that a strong row must drop
-LANES = 16  # columns that words tell of; the values decide about the others
+LANES = 16  # columns that have a lane in words; the values decide about the others
 LEVEL_BITS = 10
 CELL_BITS = 16
 LEARNT = 2048  # rows that levels are learnt from
@@ -50,18 +58,17 @@ def front(values: Floats) -> Ints:
     scale = _scale(some[:lanes, :: max(1, left.size // LEARNT)], (1 << (width - 1)) - 1)
     words = np.empty((3, left.size), np.int64)
     sums = np.empty(left.size, np.uint16)
-    place_rows(some, scale, width, words, sums)
-    if left.size > MANY and lanes == len(values):  # cells tell of all columns
+    encode_rows(some, scale, width, words, sums)
+    if left.size > MANY and lanes == len(values):  # cells are of all columns
         kept = np.flatnonzero(_sieve(words[2], scale))
         left, some, words, sums = left[kept], np.take(some, kept, axis=1), np.take(words, kept, axis=1), sums[kept]
     order = np.argsort(sums, kind="stable")
-    guard = sum(1 << ((j + 1) * width - 1) for j in range(lanes))
-    rows = Placed(
+    rows = Sorted(
         np.ascontiguousarray(some.T),
         order,
         words[0, order],
         words[1, order],
-        int(np.array(guard, np.uint64).astype(np.int64)),
+        guard_bits(lanes, width),
         np.zeros(left.size, np.bool_),
         np.full(left.size, -1),
     )
@@ -144,7 +151,5 @@ def _sieve(cells: Ints, scale: Scale) -> np.ndarray:
     before = full.reshape(shape)
     for axis in range(before.ndim):
         before = np.logical_or.accumulate(before, axis=axis)
-    behind = np.zeros_like(before)
-    behind[(slice(1, None),) * before.ndim] = before[(slice(None, -1),) * before.ndim]
-    kept: np.ndarray = ~behind.ravel()[cells]
+    kept: np.ndarray = ~at_previous(before).ravel()[cells]
     return kept

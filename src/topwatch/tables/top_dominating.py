@@ -1,10 +1,10 @@
 """The k rows of a table that dominate the most others, where the table lies in parts that stay where they are.
 
-Counts by cell, summed over the parts, bound the score of every cell (:mod:`topwatch.tables.score_bounds`). Rows
-whose upper bound reaches a floor, which k rows are known to reach, are candidates. Of a few rows that look good in a
-sample the scores are counted, and the floor rises to near the k-th score. Where many candidates are left, a second grid
-has its levels where they lie. A row that k others dominate cannot be an answer either: each of them dominates more. The
-scores of the candidates that remain are counted in each part, and summed.
+Counts by cell, summed over the parts, bound the score of every cell (:func:`score_bounds`). Rows whose upper bound
+reaches a floor, which k rows are known to reach, are candidates. Of a few rows that look good in a sample the scores
+are counted, and the floor rises to near the k-th score. Where many candidates are left, a second grid has its levels
+where they lie. A row that k others dominate cannot be an answer either: each of them dominates more. The scores of the
+candidates that remain are counted in each part, and summed.
 
 Exact: the floor is never above the k-th score, and no bound below a row's score. This is not in the papers; the bounds
 are those of the ``floor`` algorithm (:mod:`topwatch.algorithms.dominating.floor`) without its window.
@@ -18,18 +18,17 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from topwatch.core.kernels.scoring import Floats, Ints
-from topwatch.tables.axes import Axes
-from topwatch.tables.score_bounds import kth_score, score_bounds
+from topwatch.core.arrays import Floats, Hashes, Ints
+from topwatch.core.hashing import mix_all
+from topwatch.tables.levels import Axes, Tuples, distinct
 from topwatch.tables.skyband import skyband
-from topwatch.tables.tuples import Tuples, distinct
 
 CELLS = 1 << 17
 CANDIDATES = 16_384  # counted at once
 ROUNDS = 3  # grids
 SAMPLE = 8192
 FEW = 4096  # rows for which bounds do not pay
-PROMISING = 16  # one of so many sampled rows says where the first grid is fine
+PROMISING = 16  # one of so many sampled rows decides where the first grid is fine
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Sieve:
 
 
 class Sifted(NamedTuple):
-    """Candidates, distinct in each part; there are ``rows`` of them, and ``whole`` tells whether all are named."""
+    """Candidates, distinct in each part; there are ``rows`` of them, and ``whole`` is whether all are named."""
 
     values: Floats
     whole: bool
@@ -141,6 +140,45 @@ def best_dominating(parts: Parts, k: int) -> Best:
     return _in_pieces(parts, grids, floor, sifted.rows, k, most)
 
 
+def score_bounds(axes: Axes, counts: Ints) -> tuple[Ints, Ints]:
+    """Return the least and the most that rows of each cell can dominate; a cell without rows has no meaning.
+
+    A row dominates all rows of the cells behind its own in every column, and at most those of the cells that are not
+    before it in any. Both are suffix sums. In a column where a cell's level is a single value, the cells beside it
+    count as behind.
+
+    >>> axes = Axes(np.array([[2.0, 3.0]]), np.array([2]), np.array([1]))
+    >>> score_bounds(axes, np.array([2, 5, 1]))  # rows below 2, from 2 and from 3 on
+    (array([6, 1, 0]), array([7, 5, 0]))
+    """
+    shape = axes.shape
+    d = len(shape)
+    sums = counts.reshape(shape)
+    for axis in range(d):
+        sums = np.flip(np.cumsum(np.flip(sums, axis), axis=axis), axis)
+    least = sums
+    one_value = np.ones(shape, np.bool_)
+    for axis, size in enumerate(shape):
+        single = axes.single(axis)
+        behind = np.arange(size) + ~single
+        along = [-1 if a == axis else 1 for a in range(d)]
+        least = np.take(least, np.minimum(behind, size - 1), axis=axis) * (behind < size).reshape(along)
+        one_value &= single.reshape(along)
+    same = np.where(one_value.ravel(), counts, 0)
+    return least.ravel() - same, sums.ravel() - np.maximum(same, 1)
+
+
+def kth_score(scores: Ints, times: Ints, k: int) -> int:
+    """Return the k-th largest score, each counted so many times; 0 where there are fewer than k.
+
+    >>> kth_score(np.array([5, 9, 7]), np.array([1, 2, 1]), 3)
+    7
+    """
+    order = np.argsort(-scores, kind="stable")
+    index = int(np.searchsorted(np.cumsum(times[order]), k))
+    return int(max(0, scores[order[index]])) if index < order.size else 0
+
+
 def _in_pieces(parts: Parts, grids: list[tuple[Axes, Ints]], floor: int, rows: int, k: int, most: int) -> Best:
     """Count the scores of many candidates, some at a time; the floor rises on the way."""
     best = Best(np.empty((len(grids[0][0].bounds), 0)), np.zeros(0, np.int64), False)
@@ -188,11 +226,10 @@ def _learnt_from(best_first: Floats, sample: Floats) -> Floats:
     return np.concatenate([sample, np.tile(some, max(1, sample.shape[1] // some.shape[1]))], axis=1)
 
 
-def _hashes(values: Floats) -> np.ndarray:
+def _hashes(values: Floats) -> Hashes:
     total = np.zeros(values.shape[1], np.uint64)
     for column in values:
-        total = (total ^ (column + 0.0).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        total ^= total >> np.uint64(29)
+        total = mix_all(total ^ (column + 0.0).view(np.uint64))
     return total
 
 
@@ -203,13 +240,13 @@ def best_in_memory(values: Floats, k: int) -> Best:
     >>> best.values.ravel().tolist(), best.scores.tolist()
     ([1.0, 1.0], [2])
     """
-    parts = Held(values)
+    parts = InMemory(values)
     if values.shape[1] > FEW:
         return best_dominating(parts, k)
     return _best(parts, values[:, skyband(values, k)], Best(values[:, :0], np.zeros(0, np.int64), False), k)[0]
 
 
-class Held:
+class InMemory:
     """A table that lies in memory, in one part."""
 
     def __init__(self, values: Floats) -> None:

@@ -54,6 +54,8 @@ def check_algorithm(name: str, *, seed: int = 0, rows: int = 300, window: int = 
     ------
     AssertionError
         Says what differs first, where, and what was expected.
+    PlanError
+        There is nothing to compare: an algorithm that is approximate, or refuses every query.
 
     Examples
     --------
@@ -72,6 +74,8 @@ def check_algorithm(name: str, *, seed: int = 0, rows: int = 300, window: int = 
             totals += _run(entry, rng, _window(kind, size), every, shape, length, options)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, a stream of {length} {shape} rows: {error}") from error
+    if not totals[0]:
+        raise PlanError(f"algorithm: {name!r} serves none of the suite's queries, so nothing was compared")
     return Checked(*totals.tolist())
 
 
@@ -100,7 +104,7 @@ def _run(
     size = window.size or 20
     stream: Rows = streams.make(shape, rng, rows, pool=max(2, size), bursts=bool(rng.integers(2)))
     if entry.family == "incomplete":
-        stream = mixtures.told_by_sources(rng, stream)
+        stream = mixtures.with_sources(rng, stream)
     queries = servable(entry.name, _queries(entry, rng, stream, size, shape), window)
     if not queries:
         return 0, 0, 0

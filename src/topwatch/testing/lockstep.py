@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import topwatch as tw
-from topwatch.algorithms.registry import algorithms
 from topwatch.monitor.planner import refusal
 from topwatch.testing.oracle import Change, Oracle, Query, Rows, Seconds, Window
 from topwatch.testing.oracle_scores import Score
 
 
-def exact(family: str, every_kind: bool = True) -> tuple[str, ...]:
-    """Return the exact algorithms of a family, and those that serve every kind of query."""
-    return tuple(
-        name
-        for name, entry in algorithms().items()
-        if entry.exact and (entry.family == family or (every_kind and not entry.family))
-    )
-
-
 def serves(algorithm: str, query: Query, window: Window) -> bool:
-    """Tell whether an algorithm can serve a query."""
+    """Return whether an algorithm can serve a query."""
     named, sized = replace(query, name=query.name or "unnamed"), replace(window, size=window.size or 1)
     return algorithm == "auto" or not refusal(as_query(named), as_window(sized), algorithm)
 
@@ -157,7 +147,7 @@ class Lockstep:
         return self.compare(self.monitor.delete(ids), self.oracle.delete(ids), f"delete of {list(ids)}")
 
     def advance(self, time: Any) -> list[Change]:
-        """Let event time move on."""
+        """Advance event time."""
         return self.compare(self.monitor.advance(time), self.oracle.advance(time), f"advance to {time}")
 
     def add(self, query: Query) -> list[Change]:
@@ -177,28 +167,13 @@ class Lockstep:
         self.monitor = tw.Monitor.restore(self.monitor.snapshot())
         self.compare([], [], "snapshot and restore")
 
-    def live_through(
-        self, batches: Iterable[Rows], rng: np.random.Generator, come: Mapping[int, Query], go: Mapping[int, str]
-    ) -> None:
-        """Push batches; queries come and go after some of them, ids are deleted where they can be, and it restarts."""
-        for number, batch in enumerate(batches):
-            self.push(batch)
-            if number in come:
-                self.add(come[number])
-            if number in go:
-                self.remove(go[number])
-            if self.oracle.window.kind == "latest" and rng.random() < 0.3:
-                self.delete(rng.permutation(self.oracle.ids)[:1])
-            if rng.random() < 0.1:
-                self.restart()
-
     def unit(self, name: str, id: Any, score: float) -> tuple[Any, float]:
         """What changes are replayed by: what stays in a dominating or incomplete answer may change its score."""
         query = self.oracle.queries.get(name)
         return (id, 0.0) if query is not None and (query.prefer or query.parts) else (id, score)
 
     def compare(self, got: Iterable[Any], expected: Iterable[Change], what: str) -> list[Change]:
-        """Compare changes, and all that can be asked of both; return the changes."""
+        """Compare changes, and all that both can report; return the changes."""
         changes = as_changes(got)
         wanted = [change._replace(id=plain(change.id)) for change in expected]
         what = f"{self.algorithm} on {self.window}, row {self.oracle.seen}: {what}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from topwatch.testing.oracle import Query, Rows
-from topwatch.testing.oracle_dominating import carrier
+from topwatch.testing.oracle_dominance import carrier
 from topwatch.testing.oracle_incomplete import Incomplete
 from topwatch.testing.oracle_scores import Score, as_float, score_rows
 
@@ -32,7 +32,7 @@ POSITIVE_ONLY = ("monotone",)
 
 
 def query(name: str, score: Score, k: int = 5, above: float | None = None, where: Any = ()) -> Query:
-    """A query of the kind that its arguments tell."""
+    """A query of the kind that its arguments describe."""
     if above is not None:
         return Query(name, "threshold", score, above=above, where=where)
     return Query(name, "nearest" if score.kind == "distance" else "topk", score, k=k, where=where)
@@ -92,24 +92,6 @@ def mixture(rng: np.random.Generator, rows: Rows, size: int, window: int, shape:
     return queries
 
 
-def crowd(rng: np.random.Generator, rows: Rows, size: int, largest_k: int) -> list[Query]:
-    """Queries over the same columns in the same order, with small k: what is worth a grid with influence lists."""
-    columns = ("a", "b", "c")
-    queries = []
-    for number in range(size):
-        kind = str(rng.choice(["linear", "linear", "product", "quadratic", "distance"]))
-        values = rng.normal(size=3) * rng.choice([1.0, 1.0, 0.0], size=3)
-        if kind == "distance" or rng.random() < 0.3:
-            finite = [as_float(rows[column]) for column in columns]
-            values = np.array([rng.choice(column[np.isfinite(column)]) for column in finite])
-        score = Score(kind, tuple(zip(columns, values.tolist(), strict=True)))
-        made = query(f"c{number}", score, k=int(rng.integers(1, largest_k + 1)))
-        if number % 4 == 1:
-            made = query(f"c{number}", score, above=threshold(score, rows, float(rng.choice([0.0, 0.01, 0.1]))))
-        queries.append(replace(made, where=ranges(rng, rows)) if number % 5 == 2 else made)
-    return queries
-
-
 def rivals(name: str, prefer: dict[str, str], k: int, where: Any = ()) -> Query:
     """A query that counts dominated rows."""
     pairs = tuple(prefer.items())
@@ -129,12 +111,6 @@ def front(name: str, prefer: dict[str, str], where: Any = ()) -> Query:
     """A skyline."""
     pairs = tuple(prefer.items())
     return Query(name, "skyline", carrier(pairs), where=where, prefer=pairs)
-
-
-def often(name: str, prefer: dict[str, str], share: float, snapshots: int, where: Any = ()) -> Query:
-    """A frequent skyline."""
-    pairs = tuple(prefer.items())
-    return Query(name, "frequent", carrier(pairs), where=where, prefer=pairs, share=share, snapshots=snapshots)
 
 
 def skylines() -> list[Query]:
@@ -180,7 +156,7 @@ def bounded(query: Query, rng: np.random.Generator) -> Query:
     return replace(query, parts=replace(query.parts, bounds=bounds))
 
 
-def told_by_sources(rng: np.random.Generator, stream: Rows) -> Rows:
+def with_sources(rng: np.random.Generator, stream: Rows) -> Rows:
     """Give rows a source and a value: ties, unknown sources, missing and odd values among them."""
     rows = len(stream["id"])
     value = np.round(rng.random(rows), 1) if rng.random() < 0.5 else rng.random(rows)

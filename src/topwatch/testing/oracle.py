@@ -1,4 +1,4 @@
-"""The oracle: what docs/explanation/semantics.md says, recomputed from all rows, with nothing of what is under test.
+"""The oracle: docs/explanation/semantics.md, recomputed from all rows, with nothing of what is under test.
 
 Every evaluation looks at all live rows again. Only two things are carried along: the score of a row, which depends on
 nothing but the row, and which row is the latest of each id.
@@ -12,11 +12,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from topwatch.testing.oracle_dominating import dominated
-from topwatch.testing.oracle_frequent import often
+from topwatch.testing.oracle_dominance import dominated, dominators, often
 from topwatch.testing.oracle_incomplete import Incomplete, Parts, is_missing
 from topwatch.testing.oracle_scores import Score, as_float, score_rows
-from topwatch.testing.oracle_skyband import dominators
 
 Rows = Mapping[str, Any]
 
@@ -73,13 +71,6 @@ class RankedRow(NamedTuple):
     score: float
 
 
-class Operation(NamedTuple):
-    """One step of a stream's life: push (rows), delete (ids), advance (time), add (query) or remove (name)."""
-
-    verb: Literal["push", "delete", "advance", "add", "remove"]
-    what: Any
-
-
 def as_time(values: Any) -> np.ndarray:
     """Numbers stay seconds; timestamps become nanoseconds since the epoch, so that nothing is rounded."""
     values = np.asarray(values)
@@ -118,17 +109,13 @@ class Oracle:
         self._live = np.zeros(0, dtype=np.int64)
         self._answers: dict[str, list[RankedRow]] = {}
         self._scores: dict[str, np.ndarray] = {}
-        self._words: dict[str, list[Any]] = {}  # what sources said, by the sources that a query names
+        self._words: dict[str, list[Any]] = {}  # what sources reported, by the sources that a query names
         self.parts: dict[str, Parts] = {}  # of incomplete queries
         self._snapshots: dict[str, list[tuple[set[Any], set[Any]]]] = {}  # ids in the window, ids in the skyline
         for query in queries:
             self.add(query)
 
     # -- operations -------------------------------------------------------------------------------------------------
-
-    def apply(self, operations: Iterable[Operation]) -> list[Change]:
-        """All changes of a list of operations."""
-        return [change for verb, what in operations for change in getattr(self, verb)(what)]
 
     def push(self, rows: Rows) -> list[Change]:
         """Take in rows."""
@@ -141,7 +128,7 @@ class Oracle:
             self._tick = 1_000_000_000
         self._remember(ids, fresh, times)
         changes: list[Change] = []
-        for name, time in zip(ids, times, strict=True):
+        for name, time in zip(ids, times.tolist(), strict=True):  # numbers of Python's do not wrap around
             if self.time_column is not None:
                 changes += self._pass_boundaries(time)
                 self.now = time if self.now is None else max(self.now, time)
@@ -162,8 +149,8 @@ class Oracle:
         return self._evaluate(self.now) if self.every == 1 and len(self.latest) < before else []
 
     def advance(self, time: Any) -> list[Change]:
-        """Let event time move on."""
-        value = as_time(time)[()]
+        """Advance event time."""
+        value = as_time(time).item()
         if np.asarray(time).dtype.kind == "M":
             self._tick = 1_000_000_000
         changes = self._pass_boundaries(value)
@@ -225,7 +212,7 @@ class Oracle:
         if self.window.kind == "count":
             head = ordinal - self.window.size + 1
         else:
-            head = int(np.argmax(self.times > self.times[row] - self.window.size * self._tick)) + 1
+            head = int(np.argmax(self.times > self.times[row].item() - self.window.size * self._tick)) + 1
         ranked = not np.isnan(self._scores[query.name][row])
         reported = self._words.get(parts.query.named, [])
         word = reported[row] if row < len(reported) else None

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Incomplete:
-    """What a query over incomplete objects says."""
+    """A query over incomplete objects."""
 
     sources: tuple[Any, ...]
     combine: str = "sum"
@@ -30,7 +32,7 @@ class Incomplete:
 
 
 class Part(NamedTuple):
-    """What one source says of an object."""
+    """What one source reports of an object."""
 
     id: Any
     source: int
@@ -38,7 +40,7 @@ class Part(NamedTuple):
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a value is none."""
+    """Return whether a value is none."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
@@ -103,7 +105,8 @@ class Parts:
             id: tuple(source for source, each in zip(self.query.sources, parts, strict=True) if each)
             for id, parts in values.items()
         }
-        scored = [(newest[id], id, self._score(parts)) for id, parts in values.items()]
+        with np.errstate(all="ignore"):
+            scored = [(newest[id], id, self._score(parts)) for id, parts in values.items()]
         return sorted((line for line in scored if not math.isnan(line[2])), key=lambda line: (-line[2], -line[0]))
 
     def _score(self, parts: list[list[float]]) -> float:

@@ -125,21 +125,6 @@ def make(shape: str, rng: np.random.Generator, rows: int, *, pool: int | None = 
     return {"id": ids, "time": times, **SHAPES[shape](rng, rows)}
 
 
-ID_KINDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "int64": lambda ids: ids.astype(np.int64),
-    "negative": lambda ids: -ids.astype(np.int64) - 7,
-    "int16": lambda ids: ids.astype(np.int16),
-    "uint64": lambda ids: ids.astype(np.uint64) + np.uint64(2**63),
-    "hash": lambda ids: ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15),
-    "float": lambda ids: ids / 2,
-    "str": lambda ids: np.array([f"row-{i}" for i in ids]),
-    "text": lambda ids: np.array([f"Zürich ✓ {i}" for i in ids], dtype=object),
-    "uuid": lambda ids: np.array([f"{i * 2654435761 % 2**32:08x}-7d5e-4a11-8c3f-{i:012x}" for i in ids], dtype=object),
-    "datetime": lambda ids: np.datetime64("2024-02-29T12:00:00", "us") + ids.astype("timedelta64[s]"),
-    "bool": lambda ids: ids % 2 == 0,
-}
-
-
 def part(rows: Mapping[str, np.ndarray], start: int, stop: int) -> Rows:
     """Return the rows from one to another."""
     return {name: values[start:stop] for name, values in rows.items()}
@@ -161,17 +146,3 @@ def random_sizes(rng: np.random.Generator, largest: int) -> Iterator[int]:
     """Many small batches, a few large ones, empty ones among them."""
     while True:
         yield int(rng.integers(0, 4)) if rng.random() < 0.5 else int(rng.integers(0, largest + 1))
-
-
-def columns(rng: np.random.Generator, data: str, rows: int, d: int) -> dict[str, np.ndarray]:
-    """Return columns x0, x1 ... of a kind of data."""
-    base = rng.random((rows, d))
-    if data == "ant":
-        base = rng.dirichlet(np.ones(d), rows) + rng.normal(0, 0.02, (rows, 1))
-    if data == "cor":
-        base = rng.random((rows, 1)) + rng.normal(0, 0.05, (rows, d))
-    if data == "duplicates":
-        base = np.floor(3 * base)
-    if data == "mass":
-        base = rng.random((6, d))[rng.integers(0, 6, rows)]
-    return {f"x{i}": base[:, i].copy() for i in range(d)}

@@ -1,4 +1,4 @@
-"""Queries that count dominated rows: one algorithm, one file."""
+"""Top-k dominating queries: the rows that dominate the most others."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ if TYPE_CHECKING:
     from topwatch.core.engine import Engine
 
 
-def _make(name: str, request: Request) -> Engine:
-    from topwatch.core.per_query_engine import Contests
+def _make(module: str, name: str, request: Request) -> Engine:
+    from topwatch.core.engine import PerQueryEngine
 
-    design = import_module(f"{__name__}.{name}").design(**request.options)
-    return Contests(request.feed.window, request.expected, design)
+    design = getattr(import_module(f"{__name__}.{module}"), name)(**request.options)
+    return PerQueryEngine(request.feed.window, request.expected, design)
 
 
-def _entry(name: str, options: dict[str, Any] | None = None, **more: Any) -> Algorithm:
-    return Algorithm(name, partial(_make, name), "dominating", options or {}, **more)
+def _entry(module: str, name: str, options: dict[str, Any] | None = None, **more: Any) -> Algorithm:
+    return Algorithm(name, partial(_make, module, name), "dominating", options or {}, **more)
 
 
 _EVENTS = {"cells": CELLS, "near": Whole(), "maxcand": Whole(MOST_ROWS), "kept": Share(ends=True)}
 _BY_EVENTS: dict[str, Any] = {"latest": False, "most_columns": 16}
 
 ALGORITHMS = (
-    _entry("bfa", preferred=1, reason="it serves any number of columns"),
-    _entry("eva", {"cells": CELLS}, **_BY_EVENTS),
-    _entry("ada", {**_EVENTS, "suffix": Flag()}, **_BY_EVENTS),
-    _entry("ahba", {**_EVENTS, "epsilon": Share(), "delta": Share()}, **_BY_EVENTS, exact=False, rough=1),
-    _entry("amsa", _EVENTS, **_BY_EVENTS, exact=False, rough=2),
+    _entry("bfa", "bfa", preferred=1, reason="it serves any number of columns"),
+    _entry("safe_intervals", "eva", {"cells": CELLS}, **_BY_EVENTS),
+    _entry("safe_intervals", "ada", {**_EVENTS, "suffix": Flag()}, **_BY_EVENTS),
     _entry(
+        "safe_intervals", "ahba", {**_EVENTS, "epsilon": Share(), "delta": Share()}, **_BY_EVENTS, exact=False, rough=1
+    ),
+    _entry("safe_intervals", "amsa", _EVENTS, **_BY_EVENTS, exact=False, rough=2),
+    _entry(
+        "floor",
         "floor",
         {"cells": CELLS, "slack": SLACK},
         most_columns=16,

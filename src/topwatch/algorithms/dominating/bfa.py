@@ -19,40 +19,24 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from topwatch.algorithms.dominating.grid import DominanceGrid, new_walk
-from topwatch.algorithms.dominating.kernels.bfa_loop import (
-    COMPARED,
-    END,
-    FLOOR,
-    HEAD,
-    LIVE,
-    OUT,
-    PASSES,
-    SELECTIONS,
-    Scores,
-    drive_bfa,
-)
-from topwatch.algorithms.dominating.kernels.blocks import NO_BOUND
-from topwatch.algorithms.dominating.kernels.counting import count_all
-from topwatch.core.engine import Report, Window
-from topwatch.core.kernels.rows import Log, Step
-from topwatch.core.kernels.scoring import Floats, Ints
-from topwatch.core.per_query_engine import Design
-from topwatch.core.preferred_columns import Preferred
+from topwatch.algorithms.dominating.grid import DominanceGrid
+from topwatch.algorithms.dominating.kernels.bfa_loop import BLOCK, OUT, Scores, ScoreScalars, drive_bfa
+from topwatch.algorithms.dominating.kernels.counting import count_all, new_walk
+from topwatch.algorithms.preferred import Preferred
+from topwatch.core.arrays import Floats, Ints, size_of
+from topwatch.core.engine import StateFactory, Window
+from topwatch.core.kernels.memory import record
+from topwatch.core.kernels.rows import Report, Step, new_log, report_of
 from topwatch.query.queries import Dominating
 
 
-def design() -> Design:
-    """Return what makes the contest of a query."""
-
-    def make(window: Window, query: Dominating, column_of: Mapping[str, int], expected: int) -> BfaContest:
-        return BfaContest(window, query, column_of, expected)
-
-    return make
+def bfa() -> StateFactory:
+    """Return what makes the state of a query."""
+    return BfaContest
 
 
 class BfaContest:
-    """A query served by ``bfa``."""
+    """A query that ``bfa`` answers."""
 
     def __init__(self, window: Window, query: Dominating, column_of: Mapping[str, int], expected: int) -> None:
         self._window = window
@@ -68,10 +52,8 @@ class BfaContest:
             np.full((len(self._preferred), size), np.nan),
             np.full(size, OUT, np.int32),
             np.zeros((3, self._k), np.int64),
-            np.zeros(1, np.int64),
-            np.array([1, 0, 0, 0, 0]),
-            np.zeros((4, 1024), np.bool_),
-            np.zeros(3, np.int64),
+            record(ScoreScalars, head=1),
+            np.zeros((4, BLOCK), np.bool_),
         )
 
     def begin(self, slots: Ints, reported: tuple[Ints, Floats]) -> None:
@@ -79,40 +61,31 @@ class BfaContest:
         self._scores = s = self._empty()
         window = self._window
         s.value[:, slots] = self._preferred.values(slots)
-        s.now[LIVE] = np.count_nonzero(~np.isnan(s.value[0, slots]))
+        s.now.live = int(np.count_nonzero(~np.isnan(s.value[0, slots])))
         if window.fifo:
-            s.now[HEAD], s.now[END] = window.end - slots.size + 1, window.end  # type: ignore[union-attr]
+            s.now.head, s.now.end = window.end - slots.size + 1, window.end  # type: ignore[union-attr]
             if slots.size:
-                s.now[HEAD], s.now[END] = window.seq[slots[0]], window.seq[slots[-1]]
+                s.now.head, s.now.end = window.seq[slots[0]], window.seq[slots[-1]]
         grid = DominanceGrid(window, self._query, self._column_of, even=True)
-        grid.build(slots, slots, slots.size, np.full(window.capacity, NO_BOUND, np.int32))
+        grid.build(slots, slots, slots.size)
         s.score[slots[~np.isnan(s.value[0, slots])]] = 0
         walk = new_walk(len(self._preferred), slots.size)
         count_all(grid.lanes, window.rows(), grid.blocks, walk, s.score)
         n = reported[0].size
         s.answer[0, :n], s.answer[2, :n] = reported[0], reported[1].astype(np.int64)
         s.answer[1, :n] = window.seq[reported[0]] if window.fifo else window.entity[reported[0]]  # type: ignore[union-attr]
-        s.answered[0] = n
-        s.now[FLOOR] = 0
+        s.now.answered = n
+        s.now.floor = 0
 
     def process(self, step: Step, index: int) -> Report:
-        """Take a step of the window; return the changes at its evaluations."""
-        log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
-        self._result, log = drive_bfa(
-            self._scores,
-            self._window.rows(),
-            self._preferred.values(step.arrived),
-            step,
-            self._result,
-            self._k,
-            index,
-            log,
-        )
-        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
+        """Process a step of the window; return the changes at its evaluations."""
+        rows, fresh = self._window.rows(), self._preferred.values(step.arrived)
+        self._result, log = drive_bfa(self._scores, rows, fresh, step, self._result, self._k, index, new_log())
+        return report_of(log)
 
     def answer(self) -> tuple[Ints, Floats]:
         """Return the slots and scores of the last evaluation's answer, best first."""
-        n = int(self._scores.answered[0])
+        n = int(self._scores.now.answered)
         return self._scores.answer[0, :n].copy(), self._scores.answer[2, :n].astype(np.float64)
 
     def relocate(self) -> None:
@@ -121,9 +94,9 @@ class BfaContest:
         new = self._empty()
         before, after = np.arange(old.score.size), np.arange(old.score.size)
         if window.fifo:
-            ordinals = np.arange(old.now[HEAD], old.now[END] + 1)
+            ordinals = np.arange(old.now.head, old.now.end + 1)
             before, after = ordinals & (old.score.size - 1), ordinals & (window.capacity - 1)
-            n = old.answered[0]
+            n = old.now.answered
             old.answer[0, :n] = old.answer[1, :n] & (window.capacity - 1)
         new.value[:, after] = old.value[:, before]
         new.score[after] = old.score[before]
@@ -131,17 +104,17 @@ class BfaContest:
 
     def stats(self) -> dict[str, int]:
         """Counters since the start."""
-        c = self._scores.counters
+        now = self._scores.now
         return {
-            "scores": int(c[PASSES]),
-            "comparisons": int(c[COMPARED]),
-            "recomputations": int(c[SELECTIONS]),
-            "kept": int(self._scores.now[LIVE]),
-            "bytes": sum(array.nbytes for array in self._scores) + self._result.nbytes,
+            "scores": int(now.passes),
+            "comparisons": int(now.compared),
+            "recomputations": int(now.selections),
+            "kept": int(now.live),
+            "bytes": size_of(self._scores, [self._result]),
         }
 
     def _check(self, rows: Ints) -> None:
         s = self._scores
         ranked = ~np.isnan(s.value[0])
         assert np.array_equal(ranked, s.score > OUT)
-        assert s.now[LIVE] == ranked.sum()
+        assert s.now.live == ranked.sum()

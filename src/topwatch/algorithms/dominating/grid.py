@@ -12,18 +12,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from topwatch.algorithms.dominating.kernels.blocks import KIND, KINDS, NO_BLOCK, Blocks, fill, rename
+from topwatch.algorithms.dominating.kernels.blocks import NO_BOUND, empty_blocks, fill, rename
 from topwatch.algorithms.dominating.kernels.codes import NOT_RANKED, Lanes, encode_all
-from topwatch.algorithms.dominating.kernels.counting import Walk
-from topwatch.algorithms.dominating.kernels.undecided import none_undecided
+from topwatch.core.arrays import NO_FLOATS, NO_INTS, Floats, Ints, size_of
 from topwatch.core.engine import Window
-from topwatch.core.kernels.scoring import Floats, Ints
 from topwatch.query.queries import Dominating
+from topwatch.tables.levels import guard_bits, stacked
 
 SAMPLE = 65_536
 LEVEL_BITS = 13
 ROWS_PER_CELL = 16
 MOST_CELL_BITS = 17
+LONGEST = 2**28  # arrivals in one grid: what is counted by cell has 32 bits
 
 
 class DominanceGrid:
@@ -37,6 +37,8 @@ class DominanceGrid:
         What is preferred.
     column_of : mapping of column to int
         Where the columns stand in the window.
+    expected : int
+        How many rows the window will hold, 0 when that is not known.
     per_axis : int or None
         Cells along each axis, rounded up to a power of two; by the number of rows when None.
     even : bool
@@ -48,33 +50,60 @@ class DominanceGrid:
         window: Window,
         query: Dominating,
         column_of: Mapping[str, int],
+        expected: int = 0,
         per_axis: int | None = None,
         even: bool = False,
     ) -> None:
         self._window = window
+        self._expected = expected
         self._per_axis = per_axis
         self._k = query.k
         self._even = even
         self._column: Ints = np.array([column_of[name] for name in query.prefer])
-        self._sign: Floats = np.array([1.0 if better == "min" else -1.0 for better in query.prefer.values()])
+        self._sign: Floats = np.array(query.signs)
         self._where: Ints = np.array([column_of[name] for name in query.where], dtype=np.int64)
         ranges = np.array(list(query.where.values()), dtype=np.float64).reshape(-1, 2)
         self._low, self._high = ranges[:, 0].copy(), ranges[:, 1].copy()
         self.codes: Ints = np.full(window.capacity, NOT_RANKED)
-        self.shares: list[Floats] = []  # by column: the share of all rows that is before each level
-        self.lanes = self._learn(np.empty(0, np.int64), 1)
+        self._shares: list[Floats] = []  # by column: the share of all rows that is before each level
+        self.lanes = self._learn(NO_INTS, 1)
         self.blocks = empty_blocks(1)
-        self.learnt = 0  # rows that the levels were learnt from
+        self.room = 1  # rows that it was made for
+        self._learnt = 0  # rows that the levels were learnt from
+        self._crowded = 1.0  # when it was made
+        self._built = self._checked = 0  # ticks
 
-    def build(self, learn_from: Ints, slots: Ints, expected: int, bounds: np.ndarray) -> None:
-        """Learn the levels from some rows and put others into their cells."""
-        self.lanes = self._learn(learn_from, expected)
-        self.learnt = learn_from.size
-        self.codes = np.full(self._window.capacity, NOT_RANKED)
+    def build(self, learn_from: Ints, slots: Ints, room: int = 0, bounds: np.ndarray | None = None) -> None:
+        """Learn the levels from some rows and put others into their cells, with the bounds (by slot) that are known.
+
+        There will be ``room`` rows; by default, twice as many as now, if the window can hold them.
+        """
+        window = self._window
+        held = max(slots.size, learn_from.size)
+        self.room = room or max(1024, min(2 * held, self._expected) if self._expected else 2 * held)
+        self.lanes = self._learn(learn_from, self.room)
+        self._learnt = learn_from.size
+        self.codes = np.full(window.capacity, NOT_RANKED)
         self.encode(slots)
-        self.blocks = empty_blocks(1 << int(self.lanes.bits.sum()))
-        growth = max(1.0, expected / max(1, slots.size))
-        self.blocks = fill(self.lanes, self.codes, slots, bounds, self.blocks, growth)
+        if bounds is None:
+            bounds = np.full(window.capacity, NO_BOUND, np.int32)
+        blocks = empty_blocks(1 << int(self.lanes.bits.sum()))
+        self.blocks = fill(self.lanes, self.codes, slots, bounds, blocks, max(1.0, self.room / max(1, slots.size)))
+        self._crowded = self.crowding()
+        self._built = self._checked = window.tick
+
+    def is_outdated(self) -> bool:
+        """Return whether the rows have outgrown the grid or drifted away from its levels."""
+        window = self._window
+        held = window.capacity - window.free()
+        if self._learnt < min(held, 1024):
+            return True
+        if held > self.room and (not self._expected or self.room < self._expected):
+            return True
+        if window.tick - self._checked < max(held // 4, 8192):
+            return False
+        self._checked = window.tick
+        return window.tick - self._built >= LONGEST or self.crowding() > 1.6 * self._crowded + 0.03
 
     def encode(self, slots: Ints) -> None:
         """Write the codes of rows."""
@@ -89,6 +118,16 @@ class DominanceGrid:
                 layers = self.blocks.count.reshape(-1, 1 << bits, 1 << index).sum(axis=(0, 2))
                 largest = max(largest, float(layers.max()) / total)
         return largest
+
+    def promising(self, slots: Ints, count: int) -> Ints:
+        """Return about so many of some ranked rows, those that are good in all columns at once."""
+        if slots.size <= count:
+            return slots
+        codes = self.codes[slots]
+        guess = np.zeros(slots.size)
+        for shift, share in zip(self.lanes.shift.tolist(), self._shares, strict=True):
+            guess += np.log1p(-np.minimum(share, 1.0 - 1e-9))[(codes >> shift) & self.lanes.level]
+        return slots[np.argpartition(-guess, count)[:count]]
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
@@ -107,7 +146,7 @@ class DominanceGrid:
 
     def bytes(self) -> int:
         """Size of the arrays."""
-        return int(self.codes.nbytes + sum(array.nbytes for array in (*self.blocks, *self.lanes)))
+        return size_of([self.codes], self.blocks, self.lanes)
 
     def _learn(self, slots: Ints, expected: int) -> Lanes:
         d = self._column.size
@@ -120,27 +159,20 @@ class DominanceGrid:
         best = good_in_all(values, rows if self._even else max(64, 4 * rows * self._k // max(1, expected)))
         # One level less than the lane could hold: the next level after a row's is never too large for it.
         axes = [level_bounds(column, max(0, (1 << most) - 2), column[best]) for column in values]
-        self.shares = [
+        self._shares = [
             np.append(0.0, np.searchsorted(np.sort(column), axis, side="right") / max(1, column.size))
             for column, axis in zip(values, axes, strict=True)
         ]
-        longest = max(1, *(axis.size for axis in axes))
-        bound = np.full((d, (1 << longest.bit_length()) - 1), np.inf)
-        for j, axis in enumerate(axes):
-            bound[j, : axis.size] = axis
-        bounds = np.array([axis.size for axis in axes])
+        bound, bounds = stacked(axes)
         bits, coarse = self._cells(bounds, expected)
         shift = np.arange(d) * width
-        guard = coordinates = step = 0
-        for j in range(d):
-            guard |= 1 << int(shift[j] + width - 1)
-            coordinates |= (((1 << (width - 1)) - 1) >> int(coarse[j]) << int(coarse[j])) << int(shift[j])
-            step |= 1 << int(shift[j] + coarse[j])
-        masks = np.array([guard, coordinates, step, (1 << (width - 1)) - 1], dtype=np.uint64).astype(np.int64)
+        coordinates = ((((1 << (width - 1)) - 1) >> coarse << coarse) << shift).sum()
+        step = (1 << (shift + coarse)).sum()
         index = np.concatenate([[0], np.cumsum(bits)[:-1]])
         return Lanes(
             self._column, self._sign, self._where, self._low, self._high,
-            bound, bounds, single_levels(bound, bounds), shift, coarse, bits, index, masks,
+            bound, bounds, single_levels(bound, bounds), shift, coarse, bits, index,
+            guard_bits(d, width), coordinates, step, (1 << (width - 1)) - 1,
         )  # fmt: skip
 
     def _cells(self, bounds: Ints, expected: int) -> tuple[Ints, Ints]:
@@ -192,7 +224,7 @@ def level_bounds(values: Floats, most: int, best: Floats) -> Floats:
     array([1., 2., 3.])
     """
     if values.size == 0 or most == 0:
-        return np.empty(0)
+        return NO_FLOATS
     values = np.sort(values)
     picks = (
         values[_indices(np.searchsorted(values, np.sort(best)), values.size, most)] if most < values.size else values
@@ -225,24 +257,3 @@ def single_levels(bound: Floats, bounds: Ints) -> Ints:
         single[j, : count + 1] = np.nextafter(upper, -np.inf) == lower
         single[j, 0] = upper[0] == -np.inf
     return single
-
-
-def empty_blocks(cells: int, indices: int = 64) -> Blocks:
-    """Return cells without rows."""
-    cell = np.zeros((cells, 4), np.int32)
-    cell[:, KIND] = NO_BLOCK
-    return Blocks(
-        cell,
-        np.zeros(cells, np.int32),
-        np.full(indices, NOT_RANKED),
-        np.zeros(indices, np.int32),
-        np.zeros(indices, np.int32),
-        np.full(KINDS, -1),
-        np.zeros(1, np.int64),
-    )
-
-
-def new_walk(d: int, rows: int) -> Walk:
-    """Return room for a way through the cells of a window of so many rows, 0 when that is not known."""
-    order, least, most, at = np.zeros((4, d), np.int64)
-    return Walk(order, least, most, at, np.zeros(2, np.int64), none_undecided(rows))

@@ -1,4 +1,4 @@
-"""Queries over objects whose parts come in rows of their own: one algorithm, one file."""
+"""Top-k queries over objects whose parts come in rows of their own (CIKM 2009)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def _make(name: str, request: Request) -> Engine:
-    from topwatch.algorithms.incomplete.engine import Gatherings
-    from topwatch.core.stream import FifoFeed
+    from topwatch.algorithms.incomplete.engine import IncompleteEngine
+    from topwatch.core.fifo import FifoFeed
 
     assert isinstance(request.feed, FifoFeed)
-    return Gatherings(request.feed, import_module(f"{__name__}.{name}").design(**request.options))
+    return IncompleteEngine(request.feed, import_module(f"{__name__}.{name}").design(**request.options))
 
 
 def _entry(name: str, options: dict[str, Any], **more: Any) -> Algorithm:

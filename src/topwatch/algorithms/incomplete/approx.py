@@ -10,11 +10,11 @@ Errata and readings:
 - The size of what two sources share is the sum of their sizes less that of the union; the sign is reversed in the text.
 - An object's score is that of its oldest *retained* instance. Scores of the answer are therefore never above the true
   ones, and may be below.
-- An object of which nothing is retained is new when it comes again: nothing is known of what it was seen in.
+- An object of which nothing is retained is new when it comes again: the sources that have reported it are not known.
 - Estimates are taken every quarter of a window, and an instance's best score is computed when a row of its object
   comes.
 - With several rows of one source the number that may still come is estimated by an AMS sketch (section 5), unless the
-  query says it.
+  query gives it.
 
 How right it is: the window's rows are kept for other reasons (``eaa``), so once a window the answer is compared with
 that of all rows. ``stats()`` counts the objects ``audited`` and those of them that the answer had (``audited_right``);
@@ -26,18 +26,16 @@ and 320 B a bitmap and source.
 
 from __future__ import annotations
 
-from topwatch.algorithms.incomplete.engine import Design
-from topwatch.algorithms.incomplete.instances import Aggregation
-from topwatch.algorithms.incomplete.objects import Ledger
-from topwatch.algorithms.incomplete.tally import margin
-from topwatch.core.stream import FifoFeed
+from topwatch.algorithms.incomplete.eaa import Aggregation
+from topwatch.algorithms.incomplete.objects import ObjectTable, TableFactory, margin
+from topwatch.core.fifo import FifoFeed
 from topwatch.query.incomplete_topk import IncompleteTopK
 
 
-def design(slack: int | None = None, sweep: int | None = None, bitmaps: int = 256) -> Design:
-    """Return what makes the gathering of a query, with sketches of so many bitmaps."""
+def design(slack: int | None = None, sweep: int | None = None, bitmaps: int = 256) -> TableFactory:
+    """Return a factory of the state of a query, with sketches of so many bitmaps."""
 
-    def make(feed: FifoFeed, query: IncompleteTopK) -> Ledger:
-        return Ledger(feed, query, margin(slack), Aggregation(query, sweep, bitmaps))
+    def make(feed: FifoFeed, query: IncompleteTopK) -> ObjectTable:
+        return ObjectTable(feed, query, margin(slack), Aggregation(query, sweep, bitmaps))
 
     return make

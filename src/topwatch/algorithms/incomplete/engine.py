@@ -1,4 +1,4 @@
-"""Standing queries over objects whose parts come in rows of their own: an engine of one gathering per query.
+"""The engine of queries over objects whose parts come in rows of their own.
 
 Queries share the window and the numbers of ids, and nothing else. A row that a query refuses stays refused, whatever
 expires later; that is all that cannot be derived from the window, and is saved.
@@ -7,113 +7,70 @@ expires later; that is all that cannot be derived from the window, and is saved.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.algorithms.incomplete.kernels.object_scores import NOBODY
-from topwatch.algorithms.incomplete.kernels.tally_loop import Arrivals
-from topwatch.algorithms.incomplete.objects import Reported
-from topwatch.algorithms.incomplete.observations import MOST_LEARNT, Numbering, Reading
-from topwatch.algorithms.incomplete.pieces import cut_step
-from topwatch.core.engine import Report
-from topwatch.core.kernels.rows import Step
-from topwatch.core.kernels.scoring import Floats, Ints
-from topwatch.core.per_query_engine import NO_STEP, NONE, NOTHING
+from topwatch.algorithms.incomplete.kernels.object_scores import NO_OBJECT, Observations
+from topwatch.algorithms.incomplete.objects import ObjectTable, Reported, TableFactory
+from topwatch.algorithms.incomplete.observations import MOST_LEARNT, IdNumbers, RowReader, cut_step
+from topwatch.core.arrays import NO_FLOATS, NO_INTS, Floats, Ints
+from topwatch.core.engine import NO_STEP, one_evaluation
+from topwatch.core.fifo import FifoFeed
+from topwatch.core.kernels.rows import Report, Step, joined
 from topwatch.core.saved_state import Saved
-from topwatch.core.stream import FifoFeed
 from topwatch.query.incomplete_topk import IncompleteTopK
 from topwatch.query.queries import Query
 
-
-class Gathering(Protocol):
-    """One query, served by one algorithm. Rows are called by their ordinals."""
-
-    duplicates: int  # rows refused because their source has reported the object already
-
-    def begin(self, head: int, rows: Arrivals, reported: Reported) -> None:
-        """Begin again with these rows, the first of which is ``head``; ``reported`` is what was last reported."""
-
-    def process(self, rows: Arrivals, step: Step, index: int) -> Report:
-        """Take a step of the window; return the changes at its evaluations."""
-
-    def answer(self) -> Reported:
-        """Return the last evaluation's answer."""
-
-    def taken(self, ordinals: Ints) -> np.ndarray:
-        """Tell which rows count, or have counted until they expired."""
-
-    def relocate(self) -> None:
-        """Follow the rows to their new slots after the window has grown."""
-
-    def precision(self) -> float | None:
-        """Estimate the share of the answer that is right; None where all of it is."""
-
-    def stats(self) -> dict[str, int]:
-        """Return counters since the start."""
-
-    def _check(self) -> None:
-        """Assert the invariants."""
+_NO_ANSWER = (NO_INTS, NO_FLOATS)
+_NOTHING_REPORTED = Reported(NO_INTS, NO_FLOATS, NO_INTS, NO_FLOATS)
 
 
-Design = Callable[[FifoFeed, IncompleteTopK], Gathering]
-_NO_ROWS = (NONE, np.empty(0))
-_NOTHING_TOLD = Reported(NONE, np.empty(0), NONE, np.empty(0))
+class _Query(NamedTuple):
+    reader: RowReader
+    table: ObjectTable
 
 
-class _Member(NamedTuple):
-    reading: Reading
-    gathering: Gathering
-
-
-class Gatherings:
-    """A group of queries over one window.
+class IncompleteEngine:
+    """A group of queries over one window; an engine.
 
     Parameters
     ----------
     feed : FifoFeed
         Owns the rows, their ids and their times.
-    design : Design
-        Makes the gathering of a query.
+    design : TableFactory
+        Makes the state of a query.
     """
 
     in_order = False
 
-    def __init__(self, feed: FifoFeed, design: Design) -> None:
+    def __init__(self, feed: FifoFeed, design: TableFactory) -> None:
         self._feed = feed
         self._design = design
-        self._numbering = Numbering(feed)
-        self._members: list[_Member | None] = []
+        self._ids = IdNumbers(feed)
+        self._queries: dict[int, _Query] = {}  # by index
+        self._added = 0  # queries so far
         self._reported: dict[int, tuple[Ints, Floats]] = {}  # slots and keys, until :meth:`load`
 
     def add(self, query: Query, column_of: Mapping[str, int]) -> int:
         """Take in a query; :meth:`start` or :meth:`load` gives it its first answer."""
         assert isinstance(query, IncompleteTopK)
-        self._members.append(_Member(Reading(self._feed, query, column_of), self._design(self._feed, query)))
-        return len(self._members) - 1
-
-    def _serving(self) -> list[tuple[int, _Member]]:
-        return [(index, member) for index, member in enumerate(self._members) if member is not None]
-
-    def _member(self, index: int) -> _Member:
-        member = self._members[index]
-        assert member is not None
-        return member
+        index, self._added = self._added, self._added + 1
+        self._queries[index] = _Query(RowReader(self._feed, query, column_of), self._design(self._feed, query))
+        return index
 
     def start(self, index: int, head: int, moment: int, at: int) -> Report:
         """Evaluate a new query over the rows of the last evaluation, then take in what has come since."""
-        member = self._member(index)
-        reading, gathering = member
+        query = self._queries[index]
+        reader, table = query
         window = self._feed.window
         held = window.live_slots()
         seen = window.seq[held] <= moment
-        ids = self._numbering.of(held)
-        reading.learn(held[seen])
-        gathering.begin(window.head, reading.read(held[seen], ids[seen]), _NOTHING_TOLD)
-        nobody = np.zeros(1, np.int64)
-        evaluated = Step(NONE, NONE, np.array([at]), np.array([moment]), nobody, np.full(2, head), nobody)
-        result = gathering.process(reading.read(NONE, NONE), evaluated, index)
-        self._take(member, held[~seen], ids[~seen], NO_STEP._replace(heads=np.full(1, head)), index)
+        ids = self._ids.of(held)
+        reader.learn(held[seen])
+        table.begin(window.head, reader.read(held[seen], ids[seen]), _NOTHING_REPORTED)
+        result = table.process(reader.read(NO_INTS, NO_INTS), one_evaluation(at, moment, head), index)
+        self._take(query, held[~seen], ids[~seen], NO_STEP._replace(heads=np.full(1, head)), index)
         return result
 
     def resume(self, head: int, evaluated: int) -> None:
@@ -124,102 +81,103 @@ class Gatherings:
         window = self._feed.window
         ordinals = window.seq[window.live_slots()]
         saved = {}
-        for order, (reading, gathering) in enumerate(map(self._member, indices)):
-            saved[f"{order} taken"] = gathering.taken(ordinals)
-            saved[f"{order} refused"] = np.array([reading.unknown, reading.outside, gathering.duplicates])
-            reported = gathering.answer()
+        for order, index in enumerate(indices):
+            reader, table = self._queries[index]
+            saved[f"{order} taken"] = table.counted(ordinals)
+            saved[f"{order} refused"] = np.array([reader.unknown, reader.outside, table.duplicates])
+            reported = table.answer()
             saved[f"{order} sources"], saved[f"{order} best"] = reported.sources, reported.best
-            if reading.learns and reading.bounds is not None:
-                saved[f"{order} learnt"] = reading.bounds
+            if reader.learns and reader.bounds is not None:
+                saved[f"{order} learnt"] = reader.bounds
         return saved
 
     def load(self, saved: Saved) -> None:
-        """Make the state again from the window and what was saved by an engine with the same queries."""
+        """Rebuild the state from the window and what was saved by an engine with the same queries."""
         held = self._feed.window.live_slots()
-        for order, (index, member) in enumerate(self._serving()):
+        for order, (index, query) in enumerate(self._queries.items()):
             mine = saved.part(f"{order} ")
-            reading, gathering = member
-            if reading.learns:
-                learnt = mine.floats("learnt", 2, reading.sources)
+            reader, table = query
+            if reader.learns:
+                learnt = mine.floats("learnt", 2, reader.sources)
                 holds = np.all((learnt[0] >= -MOST_LEARNT) & (learnt[0] <= 0) & (learnt[1] >= 0))
                 mine.expect(holds and np.all(learnt[1] <= MOST_LEARNT), "learnt", "bounds that hold 0")
-                reading.bounds = learnt
-            slots, keys = self._reported.pop(index, _NO_ROWS)
-            sources = mine.ints("sources", slots.size, low=0, high=(1 << reading.sources) - 1)
+                reader.bounds = learnt
+            slots, keys = self._reported.pop(index, _NO_ANSWER)
+            sources = mine.ints("sources", slots.size, low=0, high=(1 << reader.sources) - 1)
             reported = Reported(self._feed.window.seq[slots], keys, sources, mine.floats("best", slots.size, nan=True))
-            self._begin(member, held, mine.flags("taken", held.size), reported)
-            reading.unknown, reading.outside, gathering.duplicates = mine.ints("refused", 3, low=0).tolist()
-            mine.expect(reading.single or not gathering.duplicates, "refused", "no duplicates", gathering.duplicates)
+            self._begin(query, held, mine.flags("taken", held.size), reported)
+            reader.unknown, reader.outside, table.duplicates = mine.ints("refused", 3, low=0).tolist()
+            mine.expect(reader.single or not table.duplicates, "refused", "no duplicates", table.duplicates)
             mine.done()
 
-    def _begin(self, member: _Member, held: Ints, taken: np.ndarray, reported: Reported) -> None:
-        """Begin a gathering again with the rows held, of which those count that had been taken."""
-        rows = member.reading.read(held, self._numbering.of(held), count=False)
-        rows.source[~taken] = NOBODY
-        member.gathering.begin(self._feed.window.head, rows, reported)
+    def _begin(self, query: _Query, held: Ints, counted: np.ndarray, reported: Reported) -> None:
+        """Rebuild the state of a query from the rows held, of which those count that did before."""
+        rows = query.reader.read(held, self._ids.of(held), count=False)
+        rows.source[~counted] = NO_OBJECT
+        query.table.begin(self._feed.window.head, rows, reported)
 
     def remove(self, index: int) -> None:
         """Take a query out."""
-        self._members[index] = None
+        del self._queries[index]
 
     def process(self, step: Step) -> Report:
         """Take a step of the window; return the changes at its evaluations."""
-        ids = self._numbering.of(step.arrived)
-        return _joined([self._take(member, step.arrived, ids, step, index) for index, member in self._serving()])
+        ids = self._ids.of(step.arrived)
+        return joined([self._take(query, step.arrived, ids, step, index) for index, query in self._queries.items()])
 
-    def _take(self, member: _Member, slots: Ints, ids: Ints, step: Step, index: int) -> Report:
-        """Let a query take a step; where learnt bounds widen, all that it holds is normalised again before."""
-        reading, gathering = member
-        widenings = reading.widenings(slots)
+    def _take(self, query: _Query, slots: Ints, ids: Ints, step: Step, index: int) -> Report:
+        """Take a step for one query; where learnt bounds widen, normalise all its rows again before."""
+        reader, table = query
+        widenings = reader.widenings(slots)
         if not widenings.size:
-            return gathering.process(reading.read(slots, ids), step, index)
+            return table.process(reader.read(slots, ids), step, index)
         result = []
         for start, stop, part, wider in cut_step(step, slots.size, widenings):
             if wider:
-                reading.learn(slots[start : start + 1])
-                self._normalise(member, int(self._feed.window.seq[slots[start]]))
-            result.append(gathering.process(reading.read(slots[start:stop], ids[start:stop]), part, index))
-        return _joined(result)
+                reader.learn(slots[start : start + 1])
+                self._normalise(query, int(self._feed.window.seq[slots[start]]))
+            result.append(table.process(reader.read(slots[start:stop], ids[start:stop]), part, index))
+        return joined(result)
 
-    def _normalise(self, member: _Member, until: int) -> None:
+    def _normalise(self, query: _Query, until: int) -> None:
         """Begin again with the rows before one, under the bounds that it has brought."""
-        gathering, window = member.gathering, self._feed.window
+        table, window = query.table, self._feed.window
         held = window.live_slots()
         held = held[window.seq[held] < until]
-        duplicates = gathering.duplicates
-        self._begin(member, held, gathering.taken(window.seq[held]), gathering.answer())
-        gathering.duplicates = duplicates
+        duplicates = table.duplicates
+        self._begin(query, held, table.counted(window.seq[held]), table.answer())
+        table.duplicates = duplicates
 
     def answer(self, index: int, live: Callable[[], Ints]) -> tuple[Ints, Floats]:
         """Return rows of the objects of the last evaluation's answer and their scores, best first."""
         if index in self._reported:
             return self._reported[index]
-        reported = self._member(index).gathering.answer()
+        reported = self._queries[index].table.answer()
         return reported.rows & (self._feed.window.capacity - 1), reported.scores
 
     def reported(self, index: int) -> Reported:
         """Return the last evaluation's answer with what is known of its objects."""
-        return self._member(index).gathering.answer()
+        return self._queries[index].table.answer()
 
     def precision(self, index: int) -> float | None:
         """Estimate the share of a query's answer that is right; None where all of it is."""
-        return self._member(index).gathering.precision()
+        return self._queries[index].table.precision()
 
-    def counting(self, index: int, slots: Ints) -> Arrivals:
+    def counting(self, index: int, slots: Ints) -> Observations:
         """Return rows as a query sees them; those that it has refused have no source."""
-        reading, gathering = self._member(index)
-        rows = reading.read(slots, np.zeros(slots.size, np.int64), count=False)
-        rows.source[~gathering.taken(rows.ordinal)] = NOBODY
+        reader, table = self._queries[index]
+        rows = reader.read(slots, np.zeros(slots.size, np.int64), count=False)
+        rows.source[~table.counted(rows.ordinal)] = NO_OBJECT
         return rows
 
     def set_answer(self, index: int, slots: Ints, keys: Floats) -> None:
-        """Say what was last reported, after a restore; :meth:`load` follows."""
+        """Set what was last reported, after a restore; :meth:`load` follows."""
         self._reported[index] = (slots, keys)
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
-        for _, member in self._serving():
-            member.gathering.relocate()
+        for query in self._queries.values():
+            query.table.relocate()
 
     def indexed(self) -> None:
         """Nothing is indexed by queries."""
@@ -227,20 +185,14 @@ class Gatherings:
     def stats(self) -> dict[str, int]:
         """Counters since the start: also rows of an ``unknown_source``, ``out_of_bounds``, and ``duplicates``."""
         total = {"unknown_source": 0, "out_of_bounds": 0, "duplicates": 0}
-        for _, (reading, gathering) in self._serving():
-            total["unknown_source"] += reading.unknown
-            total["out_of_bounds"] += reading.outside
-            total["duplicates"] += gathering.duplicates
-            for name, value in gathering.stats().items():
+        for reader, table in self._queries.values():
+            total["unknown_source"] += reader.unknown
+            total["out_of_bounds"] += reader.outside
+            total["duplicates"] += table.duplicates
+            for name, value in table.stats().items():
                 total[name] = total.get(name, 0) + value
         return total
 
     def _check(self) -> None:
-        for _, member in self._serving():
-            member.gathering._check()
-
-
-def _joined(result: list[Report]) -> Report:
-    if len(result) <= 1:
-        return result[0] if result else NOTHING
-    return Report(np.concatenate([part.what for part in result]), np.concatenate([part.key for part in result]))
+        for query in self._queries.values():
+            query.table._check()

@@ -1,42 +1,29 @@
-"""The ledger: all objects of a query with what is known of them, and the best in order, as large as the window."""
+"""The state of a query over incomplete objects: what is known of each object, and the best in order."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from topwatch.algorithms.incomplete.kernels.best_objects import (
-    ANSWERED,
-    KEEP,
-    REFILLS,
-    SCORES,
-    SIZE,
-    STAMP,
-    THRESHOLD,
-    TOUCHED,
-    Bests,
-    K,
-)
+from topwatch.algorithms.incomplete.kernels.best_objects import Bests, BestScalars
 from topwatch.algorithms.incomplete.kernels.object_scores import (
-    DUPLICATES,
-    END,
     EXPRESSION,
-    FREES,
-    HEAD,
-    LIVE,
-    NOBODY,
-    USED,
+    NO_OBJECT,
     Objects,
+    ObjectScalars,
+    Observations,
+    Rule,
 )
-from topwatch.algorithms.incomplete.kernels.tally_loop import Arrivals
-from topwatch.core.engine import Report
-from topwatch.core.kernels.latest_rows import FREE, Entities, enter
-from topwatch.core.kernels.rows import Log, Step
-from topwatch.core.kernels.scoring import STACK, Floats, Ints
-from topwatch.core.per_query_engine import NO_STEP
-from topwatch.core.stream import FifoFeed
+from topwatch.core.arrays import Floats, Ints, size_of
+from topwatch.core.engine import NO_STEP
+from topwatch.core.fifo import FifoFeed
+from topwatch.core.hashing import empty_table, resized
+from topwatch.core.kernels.memory import record
+from topwatch.core.kernels.rows import Log, Report, Step, new_log, report_of
+from topwatch.core.kernels.scoring import STACK
 from topwatch.query.errors import DataError
 from topwatch.query.incomplete_topk import COMBINES, OCCURRENCES, IncompleteTopK
 
@@ -57,14 +44,12 @@ def _new_objects(query: IncompleteTopK, slots: int) -> Objects:
     def zeros(*shape: int) -> Ints:
         return np.zeros(shape, np.int64)
 
-    now = zeros(7)
-    now[HEAD], now[FREES] = 1, slots
     program = query.program()
     return Objects(
-        object=np.full(slots, NOBODY),
+        object=np.full(slots, NO_OBJECT),
         source=zeros(slots),
         value=np.zeros(slots),
-        later=zeros(slots),
+        next_row=zeros(slots),
         id=zeros(slots),
         rows=zeros(slots),
         newest=zeros(slots),
@@ -72,95 +57,105 @@ def _new_objects(query: IncompleteTopK, slots: int) -> Objects:
         part=np.zeros((slots, sources)),
         first=zeros(slots, sources),
         last=zeros(slots, sources),
-        table=Entities(zeros(2 * slots), np.full(2 * slots, FREE)),
+        table=empty_table(2 * slots),
         free=np.arange(slots - 1, -1, -1),
         dead=zeros(slots),
         listed=zeros(slots),
         factor=np.array(query.factors()),
-        rule=np.array(_rule(query)),
+        rule=_rule(query),
         program=np.array([op for op, _ in program], np.int64),
         argument=np.array([argument for _, argument in program]),
         stack=np.zeros(STACK),
-        hope=np.zeros(sources),
-        now=now,
+        highest=np.zeros(sources),
+        now=record(ObjectScalars, head=1, freed=slots),
     )
 
 
-def _rule(query: IncompleteTopK) -> list[int]:
-    how = COMBINES.index(query.combine) if isinstance(query.combine, str) else EXPRESSION
-    return [how, OCCURRENCES.index(query.occurrences), int(query.bounds is not None), query.most or 0]
+def _rule(query: IncompleteTopK) -> Rule:
+    return record(
+        Rule,
+        combine=COMBINES.index(query.combine) if isinstance(query.combine, str) else EXPRESSION,
+        occurrences=OCCURRENCES.index(query.occurrences),
+        bounded=int(query.bounds is not None),
+        most=query.most or 0,
+    )
 
 
 def _grown_objects(old: Objects, query: IncompleteTopK, slots: int, head: int) -> Objects:
     """Return the objects with more room; rows, held from ``head`` on, have new slots, objects keep their numbers."""
     new = _new_objects(query, slots)
     before = old.object.size
-    ordinals = np.arange(head, old.now[END] + 1)
-    for name in ("object", "source", "value", "later"):
+    ordinals = np.arange(head, old.now.end + 1)
+    for name in ("object", "source", "value", "next_row"):
         getattr(new, name)[ordinals & (slots - 1)] = getattr(old, name)[ordinals & (before - 1)]
     for name in ("id", "rows", "newest", "score", "part", "first", "last", "dead", "listed"):
         getattr(new, name)[:before] = getattr(old, name)
-    known = np.flatnonzero(old.table.entity != FREE)
-    numbers = old.table.entity[known]
-    enter(new.table, old.table.id[known], numbers[::-1].copy(), numbers.size, np.empty(numbers.size, np.int64))
-    frees = int(old.now[FREES])
+    freed = int(old.now.freed)
     more = np.arange(slots - 1, before - 1, -1)
     new.free[: more.size] = more
-    new.free[more.size : more.size + frees] = old.free[:frees]
-    new.now[:] = old.now
-    new.now[FREES] = frees + more.size
-    return new
+    new.free[more.size : more.size + freed] = old.free[:freed]
+    old.now.freed = freed + more.size
+    return new._replace(table=resized(old.table, 2 * slots), now=old.now)
 
 
 def _new_bests(k: int, keep: int, most: int, objects: int) -> Bests:
-    """Make room for at most so many entries, of which a cut keeps ``keep``."""
+    """Make room for at most so many entries, of which a cut leaves ``keep``."""
 
     def zeros(*shape: int) -> Ints:
         return np.zeros(shape, np.int64)
 
-    now = zeros(9)
-    now[K], now[KEEP] = k, keep
     return Bests(
-        np.zeros(most), zeros(most), zeros(most), zeros(objects), np.full(1, -np.inf),
-        zeros(3, k), np.zeros((2, k)), zeros(objects), zeros(objects), now,
-    )  # fmt: skip
+        score=np.zeros(most),
+        newest=zeros(most),
+        object=zeros(most),
+        entry_row=zeros(objects),
+        answer=zeros(3, k),
+        answered=np.zeros((2, k)),
+        member=zeros(objects),
+        mark=zeros(objects),
+        now=record(BestScalars, k=k, keep=keep, threshold=-np.inf),
+    )
 
 
 def _grown_bests(old: Bests, new: Bests) -> Bests:
     """Fill larger bests with what is in smaller ones."""
-    n, answered, objects = int(old.now[SIZE]), int(old.now[ANSWERED]), old.seated.size
+    n, answered, objects = int(old.now.entries), int(old.now.answered), old.entry_row.size
     for name in ("score", "newest", "object"):
         getattr(new, name)[:n] = getattr(old, name)[:n]
-    for name in ("seated", "member", "mark"):
+    for name in ("entry_row", "member", "mark"):
         getattr(new, name)[:objects] = getattr(old, name)
     new.answer[:, :answered] = old.answer[:, :answered]
     new.answered[:, :answered] = old.answered[:, :answered]
-    new.threshold[:] = old.threshold
-    for counter in (SIZE, TOUCHED, THRESHOLD, STAMP, ANSWERED, REFILLS, SCORES):
-        new.now[counter] = old.now[counter]
+    for name in ("entries", "touched", "threshold", "threshold_row", "stamp", "answered", "refills", "scores"):
+        setattr(new.now, name, getattr(old.now, name))
     return new
 
 
-def _tell(o: Objects, b: Bests, reported: Reported) -> None:
-    """Say what was last reported."""
+def _set_reported(o: Objects, b: Bests, reported: Reported) -> None:
+    """Set what was last reported."""
     n = reported.rows.size
     numbers = o.object[reported.rows & (o.object.size - 1)]
-    if np.any(numbers == NOBODY) or np.unique(numbers).size < n:
+    if np.any(numbers == NO_OBJECT) or np.unique(numbers).size < n:
         raise DataError("snapshot: an answer: expected one row of each object; the snapshot is damaged or forged")
     b.answer[:, :n] = numbers, reported.rows, reported.sources
     b.answered[:, :n] = reported.scores, reported.best
     b.member[numbers] = 1
-    b.now[ANSWERED] = n
-    b.now[TOUCHED] = 1
+    b.now.answered = n
+    b.now.touched = 1
 
 
-def size_of(*structures: tuple[Any, ...]) -> int:
-    """Return the bytes of all arrays."""
-    return sum(size_of(a) if isinstance(a, tuple) else int(a.nbytes) for arrays in structures for a in arrays)
-
-
-# From k and the slots to how many entries a cut keeps, and the room for all.
+# From k and the slots to how many entries a cut leaves, and the room for all.
 Sizes = Callable[[int, int], tuple[int, int]]
+
+
+def margin(slack: int | None) -> Sizes:
+    """Return how many entries are kept: ``slack`` beyond k, and as many again before they are cut."""
+
+    def sizes(k: int, slots: int) -> tuple[int, int]:
+        keep = k + (slack or max(k, 64, math.isqrt(slots)))
+        return keep, 2 * keep
+
+    return sizes
 
 
 class Loop(Protocol):
@@ -169,7 +164,7 @@ class Loop(Protocol):
     def follow(self, objects: Objects, moved_from: Objects | None) -> None:
         """Begin with new objects, or follow the rows of known ones to their new slots."""
 
-    def drive(self, ledger: Ledger, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
+    def drive(self, table: ObjectTable, rows: Observations, step: Step, index: int, log: Log) -> Log:
         """Take a step of the window; log the changes at its evaluations."""
 
     def precision(self) -> float | None:
@@ -182,8 +177,8 @@ class Loop(Protocol):
         """Assert the invariants."""
 
 
-class Ledger:
-    """A query whose algorithm knows all objects; a gathering.
+class ObjectTable:
+    """The state of a query: all objects that it has seen, and the best of them. Rows are called by their ordinals.
 
     Parameters
     ----------
@@ -213,39 +208,37 @@ class Ledger:
     @property
     def duplicates(self) -> int:
         """Rows refused because their source has reported the object already."""
-        return int(self.objects.now[DUPLICATES])
+        return int(self.objects.now.duplicates)
 
     @duplicates.setter
     def duplicates(self, count: int) -> None:
-        self.objects.now[DUPLICATES] = count
+        self.objects.now.duplicates = count
 
-    def begin(self, head: int, rows: Arrivals, reported: Reported) -> None:
+    def begin(self, head: int, rows: Observations, reported: Reported) -> None:
         """Begin again with these rows, the first of which is ``head``; ``reported`` is what was last reported."""
         before = self.bests.now
         self.objects, self.bests = _new_objects(self._query, self._feed.window.capacity), self._no_bests()
-        self.bests.now[[SCORES, REFILLS]] = before[[SCORES, REFILLS]]
-        self.objects.now[HEAD] = head
+        self.bests.now.scores, self.bests.now.refills = before.scores, before.refills
+        self.objects.now.head = head
         self._loop.follow(self.objects, None)
         self.process(rows, NO_STEP, 0)
-        _tell(self.objects, self.bests, reported)
+        _set_reported(self.objects, self.bests, reported)
 
-    def process(self, rows: Arrivals, step: Step, index: int) -> Report:
+    def process(self, rows: Observations, step: Step, index: int) -> Report:
         """Take a step of the window; return the changes at its evaluations."""
-        log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
-        log = self._loop.drive(self, rows, step, index, log)
-        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
+        return report_of(self._loop.drive(self, rows, step, index, new_log()))
 
     def answer(self) -> Reported:
         """Return the last evaluation's answer."""
-        n = int(self.bests.now[ANSWERED])
+        n = int(self.bests.now.answered)
         _, rows, sources = self.bests.answer[:, :n].copy()
         scores, best = self.bests.answered[:, :n].copy()
         return Reported(rows, scores, sources, best)
 
-    def taken(self, ordinals: Ints) -> np.ndarray:
-        """Tell which rows count, or have counted until they expired."""
-        taken: np.ndarray = self.objects.object[ordinals & (self.objects.object.size - 1)] != NOBODY
-        return taken
+    def counted(self, ordinals: Ints) -> np.ndarray:
+        """Return which rows count, or have counted until they expired."""
+        counted: np.ndarray = self.objects.object[ordinals & (self.objects.object.size - 1)] != NO_OBJECT
+        return counted
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
@@ -264,10 +257,10 @@ class Ledger:
         now = self.bests.now
         more = self._loop.stats()
         return {
-            "scores": int(now[SCORES]),
-            "recomputations": int(now[REFILLS]),
-            "objects": int(self.objects.now[LIVE]),
-            "kept": int(now[SIZE]),
+            "scores": int(now.scores),
+            "recomputations": int(now.refills),
+            "objects": int(self.objects.now.live),
+            "kept": int(now.entries),
             **more,
             "bytes": size_of(self.objects, self.bests) + more.get("bytes", 0),
         }
@@ -275,26 +268,29 @@ class Ledger:
     def _check(self) -> None:
         o, b = self.objects, self.bests
         mask = o.object.size - 1
-        ordinals = np.arange(o.now[HEAD], o.now[END] + 1)
-        counting = ordinals[o.object[ordinals & mask] != NOBODY]
+        ordinals = np.arange(o.now.head, o.now.end + 1)
+        counting = ordinals[o.object[ordinals & mask] != NO_OBJECT]
         slots = counting & mask
         rows = np.bincount(o.object[slots], minlength=o.rows.size)
         assert np.array_equal(rows, o.rows)
         live = np.flatnonzero(rows)
-        assert live.size == o.now[LIVE]
-        assert live.size == 0 or live.max() < o.now[USED]
+        assert live.size == o.now.live
+        assert live.size == 0 or live.max() < o.now.used
         newest = np.zeros(o.rows.size, np.int64)
         np.maximum.at(newest, o.object[slots], counting)
         assert np.array_equal(newest[live], o.newest[live])
-        assert o.now[DUPLICATES] == 0 or self._query.occurrences == "single"
-        n = int(b.now[SIZE])
-        assert np.array_equal(b.seated[b.object[:n]], b.newest[:n])
-        assert np.count_nonzero(b.seated) == n
+        assert o.now.duplicates == 0 or self._query.occurrences == "single"
+        n = int(b.now.entries)
+        assert np.array_equal(b.entry_row[b.object[:n]], b.newest[:n])
+        assert np.count_nonzero(b.entry_row) == n
         assert np.array_equal(o.score[b.object[:n]], b.score[:n])
         order = np.lexsort((-o.newest[live], -o.score[live]))
         ranked = live[order][~np.isnan(o.score[live][order])]
         assert np.array_equal(ranked[:n], b.object[:n])
         if ranked.size > n:
             after = ranked[n]
-            assert (o.score[after], o.newest[after]) < (b.threshold[0], b.now[THRESHOLD])
+            assert (o.score[after], o.newest[after]) < (b.now.threshold, b.now.threshold_row)
         self._loop._check(o)
+
+
+TableFactory = Callable[[FifoFeed, IncompleteTopK], ObjectTable]

@@ -13,34 +13,21 @@ for each source; objects are as many as slots.
 
 from __future__ import annotations
 
-import math
-
-from topwatch.algorithms.incomplete.engine import Design
-from topwatch.algorithms.incomplete.kernels.object_scores import Objects
-from topwatch.algorithms.incomplete.kernels.tally_loop import Arrivals, drive_tally
-from topwatch.algorithms.incomplete.objects import Ledger, Sizes
+from topwatch.algorithms.incomplete.kernels.object_loop import drive_objects
+from topwatch.algorithms.incomplete.kernels.object_scores import Objects, Observations
+from topwatch.algorithms.incomplete.objects import ObjectTable, TableFactory, margin
+from topwatch.core.fifo import FifoFeed
 from topwatch.core.kernels.rows import Log, Step
-from topwatch.core.stream import FifoFeed
 from topwatch.query.incomplete_topk import IncompleteTopK
 
 
-def design(slack: int | None = None) -> Design:
-    """Return what makes the gathering of a query; ``slack`` entries are kept beyond k."""
+def design(slack: int | None = None) -> TableFactory:
+    """Return a factory of the state of a query; ``slack`` entries are kept beyond k."""
 
-    def make(feed: FifoFeed, query: IncompleteTopK) -> Ledger:
-        return Ledger(feed, query, margin(slack), _Loop())
+    def make(feed: FifoFeed, query: IncompleteTopK) -> ObjectTable:
+        return ObjectTable(feed, query, margin(slack), _Loop())
 
     return make
-
-
-def margin(slack: int | None) -> Sizes:
-    """Return how many entries are kept: ``slack`` beyond k, and as many again before they are cut."""
-
-    def sizes(k: int, slots: int) -> tuple[int, int]:
-        keep = k + (slack or max(k, 64, math.isqrt(slots)))
-        return keep, 2 * keep
-
-    return sizes
 
 
 class _Loop:
@@ -49,9 +36,9 @@ class _Loop:
     def follow(self, objects: Objects, moved_from: Objects | None) -> None:
         """Nothing to do."""
 
-    def drive(self, ledger: Ledger, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
+    def drive(self, table: ObjectTable, rows: Observations, step: Step, index: int, log: Log) -> Log:
         """Take a step of the window."""
-        return drive_tally(ledger.objects, ledger.bests, rows, step, index, log)
+        return drive_objects(table.objects, table.bests, None, rows, step, index, log)
 
     def precision(self) -> None:
         """All of the answer is right."""

@@ -1,4 +1,4 @@
-"""Skylines: one algorithm, one file."""
+"""Skylines: the rows that no other dominates, and those that are often among them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def _make(name: str, request: Request) -> Engine:
-    from topwatch.core.per_query_engine import Contests
+    from topwatch.core.engine import PerQueryEngine
 
-    design = import_module(f"{__name__}.{name}").design(**request.options)
-    return Contests(request.feed.window, request.expected, design)
+    design = getattr(import_module(f"{__name__}.{name}"), name)(**request.options)
+    return PerQueryEngine(request.feed.window, request.expected, design)
 
 
 def _entry(name: str, options: dict[str, Any] | None = None, **more: Any) -> Algorithm:

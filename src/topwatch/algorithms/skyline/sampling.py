@@ -4,8 +4,8 @@ Each snapshot is sampled with the same probability R; what is in the skyline of 
 samples is the answer. With R of Theorem 5.1 a row that is reported was in the skyline of more than (share - epsilon) of
 the window's snapshots with probability 1 - 2 delta.
 
-In one process no message is saved, but work: between two samples rows are only taken note of, and at a sample the
-skyline is computed from all live rows. Algorithm 6 reports counters *exceeding* share times the samples, where
+In one process it saves no message, but work: between two samples rows are only recorded, and at a sample the skyline is
+computed from all live rows. Algorithm 6 reports counters *exceeding* share times the samples, where
 Definition 5 has *at least*: here it is at least, as without sampling. R is the theorem's, and 1 at most; the theorem
 speaks of a full window. The first snapshot is always sampled, as by devices (``topwatch.edge.protocol``).
 """
@@ -14,22 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from topwatch.algorithms.preferred import Preferred
 from topwatch.algorithms.skyline.frequent import Frequent
-from topwatch.core.engine import Window
+from topwatch.core.arrays import Ints
+from topwatch.core.engine import QueryState, StateFactory, Window
 from topwatch.core.kernels.rows import Step
-from topwatch.core.kernels.scoring import Ints
-from topwatch.core.latest_window import LatestWindow
-from topwatch.core.per_query_engine import Contest, Design
-from topwatch.core.preferred_columns import Preferred
+from topwatch.core.latest import LatestWindow
 from topwatch.core.sampled_timestamps import is_sampled, sampling_rate
 from topwatch.query.queries import FrequentSkyline
 from topwatch.tables.skyline import front
 
 
-def design(epsilon: float = 0.2, delta: float = 0.1, seed: int = 0) -> Design:
-    """Return what makes the contest of a query; the defaults are the paper's."""
+def sampling(epsilon: float = 0.2, delta: float = 0.1, seed: int = 0) -> StateFactory:
+    """Return what makes the state of a query; the defaults are the paper's."""
 
-    def make(window: Window, query: FrequentSkyline, column_of: Mapping[str, int], expected: int) -> Contest:
+    def make(window: Window, query: FrequentSkyline, column_of: Mapping[str, int], expected: int) -> QueryState:
         assert isinstance(window, LatestWindow)
         rate = sampling_rate(int(query.snapshots), query.share, epsilon, delta)
         return Frequent(window, query, column_of, SomeSkylines(window, query, column_of, rate, seed))

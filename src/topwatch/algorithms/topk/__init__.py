@@ -1,14 +1,13 @@
-"""Top-k queries: the best rows by a score. One algorithm, one file."""
+"""Top-k queries: the best rows by a score. The registry's entries of the algorithms that serve them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from topwatch.algorithms.options import CELLS, KMAX, SLACK, Number, Share, Whole, Word
-from topwatch.algorithms.registry import Algorithm, Request
+from topwatch.algorithms.registry import Algorithm, GroupedRequest, Request
 from topwatch.query.queries import Query, Threshold
 from topwatch.query.windows import Latest, Window
 
@@ -16,22 +15,24 @@ if TYPE_CHECKING:
     from topwatch.core.engine import Engine
 
 
-def _standing(name: str, request: Request) -> Engine:
+def _standing_engine(name: str, request: Request) -> Engine:
     """Make the engine of SIGMOD'06 with the design of an algorithm."""
-    from topwatch.algorithms.topk.engine import Standing
+    from topwatch.algorithms.topk import designs
+    from topwatch.algorithms.topk.engine import StandingEngine
 
-    design = import_module(f"{__name__}.{name}").design(**request.options)
-    return Standing(request.feed.window, request.axes, request.expected, design)
+    design = getattr(designs, name)(**request.options)
+    return StandingEngine(request.feed.window, request.axes, request.expected, design)
 
 
-def _gliding(name: str, request: Request) -> Engine:
+def _skyband_engine(name: str, request: Request) -> Engine:
     """Make the engine of TODS'15 with the scheme of an algorithm."""
-    from topwatch.algorithms.topk.skyband_engine import Gliding
-    from topwatch.core.ring_window import RingWindow
+    from topwatch.algorithms.topk import schemes
+    from topwatch.algorithms.topk.skyband_engine import SkybandEngine
+    from topwatch.core.fifo import RingWindow
 
     assert isinstance(request.feed.window, RingWindow)
-    scheme = import_module(f"{__name__}.{name}").scheme(**request.options)
-    return Gliding(request.feed.window, request.axes, request.expected, scheme)
+    scheme = getattr(schemes, name)(**request.options)
+    return SkybandEngine(request.feed.window, request.axes, request.expected, scheme)
 
 
 def _tsl(name: str, request: Request) -> Engine:
@@ -41,10 +42,20 @@ def _tsl(name: str, request: Request) -> Engine:
 
 
 def _thresholds(name: str, request: Request) -> Engine:
-    from topwatch.algorithms.topk.threshold import Thresholds
+    from topwatch.algorithms.topk.threshold import ThresholdEngine
 
     listed, per_axis = bool(request.axes), request.options.get("cells")
-    return Thresholds(request.feed.window, request.axes, request.expected, listed=listed, per_axis=per_axis)
+    return ThresholdEngine(request.feed.window, request.axes, request.expected, listed=listed, per_axis=per_axis)
+
+
+def _only_thresholds(query: Query) -> str:
+    return "" if isinstance(query, Threshold) else "it serves queries with a fixed threshold"
+
+
+def _in_groups(request: GroupedRequest) -> Any:
+    from topwatch.algorithms.topk.grouped_engine import GroupedEngine
+
+    return GroupedEngine(*request)
 
 
 def _why_reserve(query: Query, window: Window, options: Mapping[str, Any]) -> str:
@@ -53,8 +64,6 @@ def _why_reserve(query: Query, window: Window, options: Mapping[str, Any]) -> st
     Where a user allows errors, PA would be a choice too. It is not taken: at the defaults of TODS'15 ``reserve``, which
     is exact, was 2.7 times as fast with k = 9 and 1.7 times with k = 81.
     """
-    if isinstance(query, Threshold):
-        return "a threshold never moves: rows are routed to it and nothing is kept"
     if isinstance(window, Latest):
         return "it is exact under updates and deletions, and seldom computes from scratch"
     if "max_error" in options:
@@ -63,7 +72,10 @@ def _why_reserve(query: Query, window: Window, options: Mapping[str, Any]) -> st
 
 
 def _entry(
-    name: str, make: Callable[[str, Request], Engine] = _standing, options: dict[str, Any] | None = None, **more: Any
+    name: str,
+    make: Callable[[str, Request], Engine] = _standing_engine,
+    options: dict[str, Any] | None = None,
+    **more: Any,
 ) -> Algorithm:
     return Algorithm(name, partial(make, name), "topk", options or {}, **more)
 
@@ -85,19 +97,28 @@ ALGORITHMS = (
         lists=True,
         preferred=1,
         reason=_why_reserve,
+        satisfies={"max_error": Share()},
+        grouped=_in_groups,
     ),
-    _entry("sa", _gliding, latest=False),
-    _entry("ra", _gliding, _RELAX, latest=False),
-    _entry("pa", _gliding, {"sigma": Share(), "max_error": Share(), **_INDEX}, **_LISTED, exact=False),
-    _entry("sasf", _gliding, {**_BUFFER, **_INDEX}, **_LISTED),
-    _entry("sarf", _gliding, {**_BUFFER, **_RELAX, **_INDEX}, **_LISTED),
-    _entry("sapf", _gliding, {**_BUFFER, **_INDEX}, **_LISTED),
-    _entry("rasf", _gliding, {**_BUFFER, **_RELAX, **_INDEX}, **_LISTED),
-    _entry("rarf", _gliding, {**_BUFFER, **_RELAX, **_INDEX}, **_LISTED),
-    _entry("rapf", _gliding, {**_BUFFER, **_RELAX, **_INDEX}, **_LISTED),
+    _entry("sa", _skyband_engine, latest=False),
+    _entry("ra", _skyband_engine, _RELAX, latest=False),
+    _entry("pa", _skyband_engine, {"sigma": Share(), "max_error": Share(), **_INDEX}, **_LISTED, exact=False),
+    _entry("sasf", _skyband_engine, {**_BUFFER, **_INDEX}, **_LISTED),
+    _entry("sarf", _skyband_engine, {**_BUFFER, **_RELAX, **_INDEX}, **_LISTED),
+    _entry("sapf", _skyband_engine, {**_BUFFER, **_INDEX}, **_LISTED),
+    _entry("rasf", _skyband_engine, {**_BUFFER, **_RELAX, **_INDEX}, **_LISTED),
+    _entry("rarf", _skyband_engine, {**_BUFFER, **_RELAX, **_INDEX}, **_LISTED),
+    _entry("rapf", _skyband_engine, {**_BUFFER, **_RELAX, **_INDEX}, **_LISTED),
     _entry("cpm", options=_GRID, **_DIRECTED),
     _entry("snn", options=_GRID, latest=False, **_DIRECTED),
+    _entry(
+        "thresholds",
+        _thresholds,
+        _GRID,
+        internal=True,
+        lists=True,
+        refuses=_only_thresholds,
+        preferred=1,
+        reason="a threshold never moves: rows are routed to it and nothing is kept",
+    ),
 )
-
-# Answers the threshold queries of all algorithms that do not answer them themselves.
-THRESHOLDS = _entry("thresholds", _thresholds, _GRID)

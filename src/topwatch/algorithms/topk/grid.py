@@ -6,40 +6,36 @@ value does not stretch the cells), the outermost cells reach as far as any value
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from topwatch.algorithms.topk.kernels.cells import Cells, Reach, cell_high, cell_low, count_outside, locate
-from topwatch.algorithms.topk.kernels.influence import Influence, move_level
-from topwatch.algorithms.topk.kernels.route import Index, run_length
+from topwatch.algorithms.topk.kernels.find_rows import run_length
+from topwatch.algorithms.topk.kernels.influence import Influence, Lists, move_level
 from topwatch.algorithms.topk.kernels.walk_cells import CHUNK, FIRST, LAST, Points, link
+from topwatch.core.arrays import Floats, Ints, size_of
+from topwatch.core.engine import Window
 from topwatch.core.jit import ZERO, kernel, leaf
 from topwatch.core.kernels import scoring
 from topwatch.core.kernels.rows import Rows
-from topwatch.core.kernels.scoring import Floats, Ints, Queries
+from topwatch.core.kernels.scoring import Queries
 
 PAPER_CELLS = 12**4
 ROWS_PER_CELL = 48  # the paper's best: a million rows in 12^4 cells
 SAMPLE = 20_000
+LOOK = 65_536  # rows after which it is looked at least whether the grid still suits them, or half a window
+DRIFT_SAMPLE = 2000
 LEAST_SPAN = 1e-290  # of an axis: the inverse of a cell's width is a number
 
 
-def cells_per_axis(axes: int, rows: int, at_most: int = PAPER_CELLS) -> int:
+def cells_per_axis(axes: int, rows: int) -> int:
     """Choose how many cells an axis has: as the paper's best grid has for a window of a million rows.
 
     >>> cells_per_axis(4, 1_000_000), cells_per_axis(2, 1_000_000), cells_per_axis(4, 1_000)
     (12, 144, 2)
     """
-    total = min(max(rows // ROWS_PER_CELL, 16), at_most)
+    total = min(max(rows // ROWS_PER_CELL, 16), PAPER_CELLS)
     each: float = total ** (1 / axes)
     return max(2 if axes <= 12 else 1, round(each))
-
-
-@functools.lru_cache(maxsize=16)
-def unindexed(queries: int) -> Index:
-    """Return the index of an algorithm that has none; nothing is ever written to it."""
-    return Index(_no_cells(), _reach(0, 0, 0), _influence(queries, 0), _points(0, 0, 0, 0, 0), False, False, -1)
 
 
 class Grid:
@@ -60,10 +56,15 @@ class Grid:
         self.per_axis = per_axis
         self.walked = walked
         self.tight = True
-        self.index = unindexed(0)
+        self.points: Points | None = None
+        self._checked = 0  # tick when it was last looked at whether rows lie where they did
 
-    def build(self, rows: Rows, live: Ints, linked: Ints, table: Queries, thresholds: Floats) -> None:
-        """Learn the bounds from all rows held, put the linked ones into their cells and each query into its lists."""
+    def build(self, window: Window, arrived: Ints, table: Queries, thresholds: Floats) -> None:
+        """Learn the bounds from all rows held, and put each query into its lists, and rows into their cells.
+
+        Not those that have just arrived: these follow one by one.
+        """
+        rows, live = window.rows(), window.live_slots()
         sample = live[:: max(1, live.size // SAMPLE)]
         low, high = np.array([self._core(rows.columns[c, sample]) for c in self.columns]).T.copy()
         width = (high - low) / self.per_axis
@@ -80,66 +81,74 @@ class Grid:
             stride=self.per_axis ** np.arange(axes - 1, -1, -1, dtype=np.int64),
         )
         total = self.per_axis**axes
-        self.index = Index(cells, _reach(0, 0, 0), _influence(0, total), _points(0, 0, 0, 0, 0), True, self.walked, -1)
+        self.lists = Lists(cells, _reach(0, 0, 0), _influence(0, total), -1)
         self._reach_out(rows, live, table)
-        self.relink(rows, linked)
+        self.relink(rows, live[: live.size - arrived.size])
         self.level(table, thresholds)
+        self._checked = window.tick
 
     def level(self, table: Queries, thresholds: Floats) -> None:
         """Make the influence lists again from the queries' thresholds."""
         queries = thresholds.size
         reach = _reach(queries, len(self.columns), self.per_axis)
         for q in range(queries):
-            _aim(self.index.cells, table, reach, q)
+            _aim(self.lists.cells, table, reach, q)
         total = self.per_axis ** len(self.columns)
-        influence = _level_all(_influence(queries, total), self.index.cells, reach, table, thresholds)
         kinds = np.unique(table.kind[table.k != 0])
         kind = int(kinds[0]) if kinds.size == 1 else -1
-        self.index = self.index._replace(reach=reach, influence=influence, kind=kind)
+        lists = Lists(self.lists.cells, reach, _influence(queries, total), kind)
+        self.lists = _level_all(lists, table, thresholds)
 
-    def fits(self, table: Queries, q: int) -> bool:
-        """Tell whether a query can be put into the lists as the grid is."""
-        return self.tight or table.kind[q] != scoring.EXPR
-
-    def admit(self, table: Queries, q: int, threshold: float) -> None:
-        """Put one more query into the lists, or take one out (a threshold of NaN)."""
-        have = self.index.reach.ordered.size
+    def admit(self, table: Queries, q: int, threshold: float) -> bool:
+        """Put one more query into the lists, or take one out (a threshold of NaN); False when the grid must be new."""
+        if not self.tight and table.kind[q] == scoring.EXPR and not np.isnan(threshold):
+            return False
+        lists = self.lists
+        have = lists.reach.ordered.size
         if table.kind.size > have:
             reach = _reach(table.kind.size, len(self.columns), self.per_axis)
-            for old, new in zip(self.index.reach[:7], reach[:7], strict=True):
+            for old, new in zip(lists.reach[:7], reach[:7], strict=True):
                 new[:have] = old
             level = np.full(table.kind.size, np.nan)
-            level[:have] = self.index.influence.level
-            self.index = self.index._replace(reach=reach, influence=self.index.influence._replace(level=level))
+            level[:have] = lists.influence.level
+            lists = lists._replace(reach=reach, influence=lists.influence._replace(level=level))
         if not np.isnan(threshold):
-            _aim(self.index.cells, table, self.index.reach, q)
-        influence = move_level(self.index.influence, self.index.cells, self.index.reach, table, q, threshold)
-        kind = self.index.kind if table.kind[q] == self.index.kind or np.isnan(threshold) else -1
-        self.index = self.index._replace(influence=influence, kind=kind)
+            _aim(lists.cells, table, lists.reach, q)
+            if table.kind[q] != lists.kind:
+                lists = lists._replace(kind=-1)
+        self.lists = move_level(lists, table, q, threshold)
+        return True
 
     def relink(self, rows: Rows, linked: Ints) -> None:
         """Put rows into their cells again: after their slots have changed, or when the pool is used up."""
         if not self.walked:
             return
-        cells = self.index.cells
+        cells = self.lists.cells
         total = self.per_axis ** len(self.columns)
         chunks = rows.seq.size // CHUNK + 2 * total + 1
-        points = _points(total, rows.seq.size, 0 if rows.fifo else rows.seq.size, chunks, len(self.columns))
-        _link_all(points, cells, rows.columns, linked)
-        self.index = self.index._replace(points=points)
+        self.points = _points(total, rows.seq.size, 0 if rows.fifo else rows.seq.size, chunks, len(self.columns))
+        _link_all(self.points, cells, rows.columns, linked)
 
-    def covers(self, rows: Rows, slots: Ints) -> bool:
-        """Tell whether all values of new rows lie within what the grid has learnt."""
-        return bool(_covers(self.index.cells, rows.columns, slots))
+    def follow(self, window: Window, arrived: Ints, table: Queries, thresholds: Floats, per_axis: int) -> bool:
+        """Let the outermost cells reach to new rows; return whether the grid suits the rows now.
 
-    def stretch(self, rows: Rows, slots: Ints, table: Queries, thresholds: Floats) -> None:
-        """Let the outermost cells reach to new extremes; rows keep their cells."""
-        self._reach_out(rows, slots, table)
-        self.level(table, thresholds)
+        It does not, which is looked at now and then, where they lie elsewhere than when the bounds were learnt, or a
+        new grid would have other than about as many cells, ``per_axis`` along each axis.
+        """
+        rows = window.rows()
+        if arrived.size and not _covers(self.lists.cells, rows.columns, arrived):
+            self._reach_out(rows, arrived, table)
+            self.level(table, thresholds)
+        if window.tick - self._checked <= max((window.capacity - window.free()) // 2, LOOK):
+            return True
+        self._checked = window.tick
+        axes = len(self.columns)
+        fits = self.per_axis**axes / 8 <= per_axis**axes <= self.per_axis**axes * 8
+        return fits and not self._drifted(rows, window.sample(DRIFT_SAMPLE))
 
     def _reach_out(self, rows: Rows, slots: Ints, table: Queries) -> None:
         """Let the outermost cells cover the values of some rows."""
-        cells = self.index.cells
+        cells = self.lists.cells
         # A little beyond, so that slowly growing values do not stretch the grid at every row. But an expression keeps
         # its promise to rise or fall only where there are values: 1 / (1 + x) falls, until x is below -1.
         self.tight = bool(np.any((table.kind == scoring.EXPR) & (table.k != 0)))
@@ -151,12 +160,12 @@ class Grid:
                 cells.least[i] = min(cells.least[i], values.min() - beyond * cells.width[i])
                 cells.most[i] = max(cells.most[i], values.max() + beyond * cells.width[i])
 
-    def drifted(self, rows: Rows, sample: Ints) -> bool:
+    def _drifted(self, rows: Rows, sample: Ints) -> bool:
         """Tell whether the rows now lie elsewhere than when the bounds were learnt."""
         for i, column in enumerate(self.columns):
             low, high = self._core(rows.columns[column, sample])
-            span = self.index.cells.width[i] * self.per_axis
-            start = self.index.cells.low[i]
+            span = self.lists.cells.width[i] * self.per_axis
+            start = self.lists.cells.low[i]
             if abs(low - start) + abs(high - start - span) > 0.5 * min(span, high - low):
                 return True
         return False
@@ -178,15 +187,19 @@ class Grid:
 
     def bytes(self) -> int:
         """Size of the arrays."""
-        return sum(array.nbytes for part in self.index[:4] for array in part)
+        return size_of(self.lists[:3], self.points or ())
+
+    def entries(self) -> int:
+        """How many entries the lists have."""
+        return int(self.lists.influence.size.sum())
 
     def _check(self, rows: Rows, live: Ints, table: Queries, thresholds: Floats) -> None:
-        cells, influence, points = self.index.cells, self.index.influence, self.index.points
+        cells, influence, points = self.lists.cells, self.lists.influence, self.points
         for i, column in enumerate(self.columns):
             values = rows.columns[column, live]
             inside = (values >= cells.least[i]) & (values <= cells.most[i])
             assert np.all(inside | np.isnan(values)), "a row lies outside the grid"
-        if self.walked:
+        if points is not None:
             number = _cells_of(cells, rows.columns, live)
             assert np.array_equal(points.cell[live], number), "a row is in another cell than its values say"
             indices = _indices(points)
@@ -237,11 +250,11 @@ def _link_all(points: Points, cells: Cells, columns: Floats, slots: Ints) -> Non
 
 
 @kernel
-def _level_all(influence: Influence, cells: Cells, reach: Reach, table: Queries, thresholds: Floats) -> Influence:
+def _level_all(lists: Lists, table: Queries, thresholds: Floats) -> Lists:
     for q in range(len(thresholds)):
         if table.k[q] != 0:
-            influence = move_level(influence, cells, reach, table, q, thresholds[q])
-    return influence
+            lists = move_level(lists, table, q, thresholds[q])
+    return lists
 
 
 @kernel
@@ -299,33 +312,12 @@ def _clip(cells: Cells, table: Queries, reach: Reach, q: int, i: int) -> None:
     reach.last[q, i] = last
 
 
-def _no_cells() -> Cells:
-    none, no = np.empty(0, np.float64), np.empty(0, np.int64)
-    return Cells(no, none, none, none, none, none, none, no, no)
-
-
 def _reach(queries: int, axes: int, per_axis: int) -> Reach:
-    def ints() -> Ints:
-        return np.zeros((queries, axes), np.int64)
-
-    def floats() -> Floats:
-        return np.zeros((queries, axes), np.float64)
-
-    room = np.zeros(axes)
-    ordered = np.zeros(queries, np.int64)
-    return Reach(
-        ints(),
-        ints(),
-        ints(),
-        ints(),
-        floats(),
-        floats(),
-        ordered,
-        np.zeros(axes, np.int64),
-        room,
-        room.copy(),
-        np.zeros((axes, per_axis)),
-    )
+    direction, centre, first, last = np.zeros((4, queries, axes), np.int64)
+    low, high = np.zeros((2, queries, axes))
+    ordered, ranks, parts = np.zeros(queries, np.int64), np.zeros(axes, np.int64), np.zeros((axes, per_axis))
+    box_low, box_high = np.zeros((2, axes))
+    return Reach(direction, centre, first, last, low, high, ordered, ranks, box_low, box_high, parts)
 
 
 def _influence(queries: int, cells: int) -> Influence:

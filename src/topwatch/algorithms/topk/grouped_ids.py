@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from topwatch.algorithms.topk.growing import Growing, piece_of, prefetch_pages
-from topwatch.algorithms.topk.unmaterialised import Past, no_past
-from topwatch.core.group_numbers import scattered
+from topwatch.core.arrays import Ints
+from topwatch.core.grouping import pick, scattered
 from topwatch.core.ids import ArrowIds, Values
-from topwatch.core.kernels.partition import pick
-from topwatch.core.kernels.scoring import Ints
 from topwatch.core.saved_state import refuse
 
 if TYPE_CHECKING:
@@ -27,14 +24,13 @@ class GroupedIds:
 
     def __init__(self) -> None:
         self._kept = ArrowIds()
-        self._recent = Growing((), np.int64)  # of the ticks from ``_first`` on
+        self._recent = np.empty(0, np.int64)  # of the ticks from ``_first`` on
         self._first = 0
         self._count = 0
-        self._last = 0  # how many came at once
 
     def write(self, first: int, ids: Values) -> None:
         """Note the ids of rows from tick ``first`` on."""
-        self._kept.write(ids, first, ids)
+        self._kept.write(first, ids)
 
     def write_in_order(self, first: int, ids: Any, index: Ints) -> None:
         """Note the ids of rows, in pieces, each of which has got a tick from ``first`` on."""
@@ -45,40 +41,37 @@ class GroupedIds:
             return
         if self._count == 0:
             self._first = first
-        have, self._count, self._last = self._count, self._count + index.size, index.size
-        scattered([chunk.to_numpy() for chunk in ids.chunks], index, self._recent.grow(self._count)[have:])
-
-    def prepare(self) -> None:
-        """Prefetch memory for as many rows as came last."""
-        if self._last:
-            upcoming = self._recent.grow(self._count + self._last)[self._count :]
-            prefetch_pages([piece_of(upcoming)])
+        have, self._count = self._count, self._count + index.size
+        if self._count > self._recent.size:
+            larger = np.empty(self._count + self._count // 2, np.int64)
+            larger[:have] = self._recent[:have]
+            self._recent = larger
+        scattered([chunk.to_numpy() for chunk in ids.chunks], index, self._recent[have : self._count])
 
     def read(self, ticks: Ints) -> Any:
         """Return the ids of rows."""
         import pyarrow as pa
 
         if self._count == 0:
-            return self._kept.read(ticks, ticks)
+            return self._kept.read(ticks)
         old = ticks < self._first
         some = bool(old.any())
         numbers = np.empty(ticks.size, np.int64)
         indices = np.where(old, 0, ticks - self._first) if some else ticks - self._first
-        pick(self._recent.grow(self._count), indices, numbers)
+        pick(self._recent[: self._count], indices, numbers)
         if some:
-            numbers[old] = self._kept.read(ticks[old], ticks[old]).to_numpy()
+            numbers[old] = self._kept.read(ticks[old]).to_numpy()
         return pa.array(numbers)
 
-    def tidy(self, engine: GroupedEngine, past: Past = no_past) -> None:
+    def tidy(self, engine: GroupedEngine) -> None:
         """Give back the ids of rows that are gone, once they are the most."""
         if self._kept.crowded(engine.live(), self._count):
-            engine.recall_all(past)
             self.keep(engine.live_ticks())
 
     def keep(self, ticks: Ints) -> None:
         """Give back all but the rows with these ticks, which are sorted."""
         ids = self.read(ticks)
-        self._kept, self._recent, self._count = ArrowIds(), Growing((), np.int64), 0
+        self._kept, self._recent, self._count = ArrowIds(), np.empty(0, np.int64), 0
         self.restore(ticks, ids)
 
     def restore(self, ticks: Ints, ids: Values) -> None:
@@ -89,4 +82,4 @@ class GroupedIds:
 
     def bytes(self) -> int:
         """Size of the arrays."""
-        return self._kept.bytes() + 8 * self._count
+        return self._kept.bytes() + self._recent.nbytes

@@ -16,14 +16,29 @@ the paper's Table X. Table V has the first of the two cases of section 4.1.1 onl
 the second applies, in 22 of its 36 cells, the limit is larger. In Algorithm 1, line 10, the tail moves when the size is
 larger than k. Section 8.1 prints the bounds of Lemma 4.6 ten times too large.
 
-Ours differs: a query listens to an eighth of its rows beyond its threshold, so that the index need not follow every
-move of it; a query that is added, or restored after a change of algorithm, starts with the best rows of the window.
+Ours differs: rows are routed to a query from an eighth of its rows below its threshold on, so that the index need not
+follow every move of it; a query that is added, or restored after a change of algorithm, starts with the best rows of
+the window.
+
+The bound holds for streams in random order only. So a monitor that allows errors tests each block of rows, a sixteenth
+of the window, against the rows before it (:class:`OrderTest`): 256 rows of the block, evenly spread, and as many of the
+others of the window, by their scores for up to four of the queries. Two statistics, both of ranks, so that nothing is
+assumed of the scores:
+
+- the *rank sum* of the block (Wilcoxon): has the level moved?
+- the *rank correlation of neighbours* within the block (Wald and Wolfowitz): do scores drift?
+
+Both are close to normal for a stream in random order. Ties are broken at random. The block is called ordered when one
+of them lies beyond the quantile at which that happens by chance to one block in 10,000 (:data:`FALSE_ALARMS`, divided
+among all statistics of the block).
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,35 +46,18 @@ import numpy as np
 from topwatch.query.errors import QueryError
 
 if TYPE_CHECKING:
-    from topwatch.algorithms.topk.skyband_engine import Indexing, Scheme
-    from topwatch.algorithms.topk.skybands import Skyband
+    from topwatch.core.arrays import Floats, Ints
+
+    Keys = Callable[[int, Ints], Floats]  # of a query's index and ordinals
 
 SIGMA = 1e-3
-ADDITIONAL = 10  # the paper's a: rows kept so that a threshold need not be given up at once
 
-
-def scheme(
-    sigma: float = SIGMA, index: Indexing = "auto", cells: int | None = None, max_error: float | None = None
-) -> Scheme:
-    """A probabilistic skyband; with ``max_error`` (which is σ then) RAPF while the stream has an order in time.
-
-    The paper leaves that switch open (section 4.1.3). See :mod:`topwatch.algorithms.topk.order_test` for the test.
-    """
-    from topwatch.algorithms.topk import rapf
-    from topwatch.algorithms.topk.skyband_engine import Scheme
-    from topwatch.algorithms.topk.skybands import ProbabilisticSkyband
-
-    error = sigma if max_error is None else max_error
-    band = ProbabilisticSkyband(lambda n, k: candidate_limit(n, k, error), ADDITIONAL)
-    exact = None if max_error is None else rapf.scheme(index=index, cells=cells)
-    return Scheme(band, index=index, cells=cells, fallback=exact)
-
-
-def probabilistic_filter() -> Skyband:
-    """A probabilistic skyband over a buffer: with the paper's σ, and without additional rows (section 6.1)."""
-    from topwatch.algorithms.topk.skybands import ProbabilisticSkyband
-
-    return ProbabilisticSkyband(candidate_limit, 0)
+FALSE_ALARMS = 1e-4  # per block
+SAMPLE = 256
+QUERIES = 4
+BLOCKS = 16  # to a window
+CALM = 64  # blocks in a row without an order after which a stream is taken to be in random order
+FEWEST = 32  # scores that a comparison needs at least
 
 
 def increasing_rank(n: int, k: int) -> float:
@@ -160,3 +158,53 @@ def _check(n: int, k: int) -> None:
     for field, value in (("n", n), ("k", k)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise QueryError(f"{field}: expected a whole number of at least 1, got {value!r}")
+
+
+class OrderTest:
+    """Looks at each block once; ``calm`` counts the blocks in random order since the last that was not."""
+
+    def __init__(self) -> None:
+        self.end = 0  # last ordinal looked at
+        self.calm = 0
+
+    def look(self, head: int, end: int, indices: Sequence[int], keys: Keys) -> bool:
+        """Look at the blocks that are complete now; return whether one is ordered."""
+        size = max(SAMPLE, (end - head + 1) // BLOCKS)
+        self.end = max(self.end, head + size)
+        ordered = False
+        while self.end + size <= end:
+            before, self.end = self.end, self.end + size
+            if self._is_ordered(head, before, indices, keys):
+                ordered, self.calm = True, 0
+            else:
+                self.calm += 1
+        return ordered
+
+    def _is_ordered(self, head: int, before: int, indices: Sequence[int], keys: Keys) -> bool:
+        block = np.linspace(before + 1, self.end, SAMPLE).astype(np.int64)
+        earlier = np.linspace(head, before, SAMPLE).astype(np.int64)
+        chosen = [indices[i] for i in np.linspace(0, len(indices) - 1, min(QUERIES, len(indices))).astype(int)]
+        worst = 0.0
+        for index in chosen:
+            new, old = keys(index, block), keys(index, earlier)
+            new, old = new[~np.isnan(new)], old[~np.isnan(old)]
+            if min(new.size, old.size) >= FEWEST:
+                worst = max(worst, *(abs(z) for z in statistics(new, old, before)))
+        return worst > NormalDist().inv_cdf(1 - FALSE_ALARMS / (2 * 2 * max(1, len(chosen))))
+
+
+def statistics(new: Floats, old: Floats, seed: int) -> tuple[float, float]:
+    """Return the rank sum of new scores among old ones and the rank correlation of neighbours, as normal deviates.
+
+    >>> rising = np.arange(100.0)
+    >>> [round(z, 1) for z in statistics(rising + 50, rising, seed=0)]
+    [9.2, 9.7]
+    """
+    n, m = new.size, old.size
+    both = np.concatenate([new, old])
+    ranks = np.empty(n + m)
+    ranks[np.lexsort((np.random.default_rng(seed).random(n + m), both))] = np.arange(n + m)
+    level = (ranks[:n].sum() - n * (n + m - 1) / 2) / np.sqrt(n * m * (n + m + 1) / 12)
+    own = np.argsort(np.argsort(ranks[:n])) - (n - 1) / 2
+    neighbours = float((own[1:] * own[:-1]).sum() / (own * own).sum() * np.sqrt(n))
+    return float(level), neighbours

@@ -87,7 +87,7 @@ class QueryTable:
             a.where_column[index, i], a.where_low[index, i], a.where_high[index, i] = column_of[column], low, high
         if isinstance(query, Threshold):
             a.k[index] = -1
-            a.floor[index] = np.nextafter(-query.above if score.smaller_is_better else query.above, np.inf)
+            a.floor[index] = np.nextafter(query.sign * query.above, np.inf)
         else:
             a.k[index] = query.k
             a.floor[index] = -np.inf
@@ -146,4 +146,5 @@ def _empty(indices: int, terms: int, ranges: int, code: int) -> Queries:
         values=floats(terms),
         stack=floats(kernels.STACK),
         keys=floats(kernels.BLOCK),
+        rows=ints(kernels.BLOCK),
     )

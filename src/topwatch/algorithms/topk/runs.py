@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from topwatch.algorithms.topk.kernels.report import Answers
-from topwatch.algorithms.topk.kernels.sorted_runs import FAR, Runs
+from topwatch.algorithms.topk.kernels.sorted_runs import FAR, Answers, Runs
+from topwatch.core.arrays import Floats, Ints, size_of
 from topwatch.core.engine import Window
-from topwatch.core.kernels.scoring import Ints
 
 
 class RunPool:
@@ -32,16 +31,16 @@ class RunPool:
         self._parts = ["key", "seq"] + ([] if window.fifo else ["slot"])
         self.runs = self._new_runs(0, 0, banded, unsorted)
         self.answers = self._new_answers(0, 0)
-        self._used = 0
+        self.used = 0  # of the runs' pool
         self._answers_used = 0
         self.largest = 1  # target of any query so far
 
     def add(self, index: int, k: int, target: int, limit: int, room: int, most: int = 0) -> None:
-        """Give a query a run; for the sizes see :class:`~topwatch.algorithms.topk.engine.Design`."""
+        """Give a query a run; for the sizes see :class:`~topwatch.algorithms.topk.designs.Design`."""
         self._reserve(index + 1, room + most + 1, k)
         r, a = self.runs, self.answers
-        r.first[index], a.first[index] = self._used, self._answers_used
-        self._used += room + most + 1
+        r.first[index], a.first[index] = self.used, self._answers_used
+        self.used += room + most + 1
         self._answers_used += k
         r.room[index], r.limit[index], r.target[index] = room, limit, target
         r.extra[index], r.most[index] = 0, most
@@ -78,20 +77,20 @@ class RunPool:
         r, a = self.runs, self.answers
         have = r.first.size
         grown = have if indices <= have else max(indices, 2 * have, 8)
-        if grown == have and self._used + room <= r.key.size and self._answers_used + k <= a.key.size:
+        if grown == have and self.used + room <= r.key.size and self._answers_used + k <= a.key.size:
             return
         sizes = r.room - r.extra + r.most + 1
         kept = int(sizes[r.target > 0].sum())
         size = max(2 * (kept + room), r.key.size if kept + room <= r.key.size // 2 else 0)
         runs = self._new_runs(grown, size, r.banded, r.unsorted)
         answers = self._new_answers(grown, max(2 * (int(a.size.sum()) + kept + k), 64))
-        self._used = self._answers_used = 0
+        self.used = self._answers_used = 0
         for index in np.flatnonzero(r.target > 0):
             old, size, n = r.first[index], sizes[index], r.size[index]
             for name in self._parts + (["beaten"] if r.banded else []):
-                getattr(runs, name)[self._used : self._used + n] = getattr(r, name)[old : old + n]
-            runs.first[index] = self._used
-            self._used += size
+                getattr(runs, name)[self.used : self.used + n] = getattr(r, name)[old : old + n]
+            runs.first[index] = self.used
+            self.used += size
         for name in ("room", "limit", "target", "size", "threshold", "whole", "top", "oldest", "extra", "most"):
             getattr(runs, name)[:have] = getattr(r, name)
         for index in np.flatnonzero(r.target > 0):
@@ -106,38 +105,25 @@ class RunPool:
 
     def bytes(self) -> int:
         """Size of the arrays."""
-        return sum(x.nbytes for x in (*self.runs[:-2], *self.answers))
+        return size_of(self.runs, self.answers)
 
     def _new_runs(self, indices: int, pool: int, banded: bool, unsorted: bool) -> Runs:
-        def ints(n: int = indices) -> Ints:
-            return np.zeros(n, np.int64)
-
+        first, room, limit, target, size, top, extra, most = np.zeros((8, indices), np.int64)
+        threshold, whole, oldest = np.full(indices, np.inf), np.ones(indices, np.int64), np.full(indices, FAR)
+        key, seq, slot = self._new_rows(pool)
+        beaten = np.zeros(pool if banded else 0, np.int64)
         return Runs(
-            first=ints(),
-            room=ints(),
-            limit=ints(),
-            target=ints(),
-            size=ints(),
-            threshold=np.full(indices, np.inf),
-            whole=np.ones(indices, np.int64),
-            top=ints(),
-            oldest=np.full(indices, FAR),
-            key=np.zeros(pool),
-            seq=ints(pool),
-            slot=ints(0 if self._window.fifo else pool),
-            beaten=ints(pool if banded else 0),
-            extra=ints(),
-            most=ints(),
-            banded=banded,
-            unsorted=unsorted,
-        )
+            first, room, limit, target, size, threshold, whole, top, oldest,
+            key, seq, slot, beaten, extra, most, banded, unsorted,
+        )  # fmt: skip
 
     def _new_answers(self, indices: int, pool: int) -> Answers:
-        def ints(n: int = indices) -> Ints:
-            return np.zeros(n, np.int64)
+        first, size, stale, since = np.zeros((4, indices), np.int64)
+        return Answers(first, size, *self._new_rows(pool), stale, since)
 
-        slot = ints(0 if self._window.fifo else pool)
-        return Answers(ints(), ints(), np.zeros(pool), ints(pool), slot, ints(), ints())
+    def _new_rows(self, pool: int) -> tuple[Floats, Ints, Ints]:
+        """Return room for keys, ticks and, where these do not say them, slots."""
+        return np.zeros(pool), np.zeros(pool, np.int64), np.zeros(0 if self._window.fifo else pool, np.int64)
 
     def _check(self, k: Ints, head: int = 0) -> None:
         r = self.runs
@@ -150,7 +136,7 @@ class RunPool:
             assert ordered[: max(0, top - 1)].all(), "a run is out of order"
             if 0 < top < key.size:
                 behind = (key[top - 1] > key[top:]) | ((key[top - 1] == key[top:]) & (seq[top - 1] > seq[top:]))
-                assert (behind | (seq[top:] < head)).all(), "a row of the rest belongs into the answer"
+                assert (behind | (seq[top:] < head)).all(), "a row of the overflow belongs into the answer"
             assert r.size[q] <= r.room[q]
             assert (key >= r.threshold[q]).all(), "a row below the threshold is kept"
             assert top == 0 or seq[:top].min() >= r.oldest[q]

@@ -8,73 +8,33 @@ engine or restored: else nothing but the skybands, the filters and the buffer's 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from topwatch.algorithms.topk.grid import ROWS_PER_CELL, Grid, cells_per_axis, unindexed
-from topwatch.algorithms.topk.kernels.calendar import new_calendar, note_all
-from topwatch.algorithms.topk.kernels.candidates import Kept
-from topwatch.algorithms.topk.kernels.fill_skyband import in_skyband, keys_between, keys_of
-from topwatch.algorithms.topk.kernels.report import Answers, report
+from topwatch.algorithms.topk.grid import ROWS_PER_CELL, Grid, cells_per_axis
+from topwatch.algorithms.topk.kernels.candidates import Buffer, Kept, new_calendar, note_all
+from topwatch.algorithms.topk.kernels.find_rows import Counts
+from topwatch.algorithms.topk.kernels.prune import in_skyband, keys_between, keys_of
 from topwatch.algorithms.topk.kernels.skyband_kinds import PROBABILISTIC
-from topwatch.algorithms.topk.kernels.skyband_loop import glide
-from topwatch.algorithms.topk.kernels.sorted_runs import Runs
-from topwatch.algorithms.topk.kernels.walk_cells import FILLS, HITS, LISTED, SCORES
-from topwatch.algorithms.topk.order_test import CALM, SAMPLE, OrderTest
+from topwatch.algorithms.topk.kernels.skyband_loop import first_report, new_work, run_skybands
+from topwatch.algorithms.topk.pa import CALM, SAMPLE, OrderTest
 from topwatch.algorithms.topk.query_table import QueryTable
-from topwatch.algorithms.topk.skybands import Skyband, SkybandPool
-from topwatch.core.engine import Report
-from topwatch.core.jit import kernel
-from topwatch.core.kernels.rows import Log, Rows, Step, with_room
-from topwatch.core.kernels.scoring import Floats, Ints, Queries
-from topwatch.core.ring_window import RingWindow
+from topwatch.algorithms.topk.schemes import Scheme
+from topwatch.algorithms.topk.skybands import SkybandPool
+from topwatch.core.arrays import NO_FLOATS, NO_INTS, Floats, Ints, size_of
+from topwatch.core.fifo import RingWindow
+from topwatch.core.kernels.memory import record
+from topwatch.core.kernels.rows import Report, Step, new_log, report_of
 from topwatch.core.saved_state import Saved
 from topwatch.query.queries import Query
 
 BUFFER = 2000  # rows: the paper's default
 MANY_QUERIES = 2000  # a guess: with 400, PA was faster when all were scored in one vectorised loop
+FEWEST = 64  # rows of the window that a grid is worth its while for
 CELLS_PER_REGION = 8  # of the grid, for the region of a query: fewer list too many queries, more are expensive to move
 
-Indexing = Literal["auto", "grid", "none"]
 
-
-@dataclass(frozen=True)
-class Scheme:
-    """What one algorithm does its own way.
-
-    Attributes
-    ----------
-    keeps : Skyband
-        What keeps a query's answer and its candidates.
-    filter : Skyband or None
-        What filters the rows of the buffer.
-    buffer : int or None
-        How many rows the buffer holds; 2000 by default, and never more than half of the window.
-    index : {"auto", "grid", "none"}
-        Whether a grid says which queries a row concerns (section 6.1). Without a filter, an exact skyband lets every
-        row in, and there is nothing to index.
-    cells : int or None
-        Cells along each axis of that grid.
-    fallback : Scheme or None
-        What to do instead while the stream has an order in time.
-    """
-
-    keeps: Skyband
-    filter: Skyband | None = None
-    buffer: int | None = None
-    index: Indexing = "auto"
-    cells: int | None = None
-    fallback: Scheme | None = None
-
-    @property
-    def indexable(self) -> bool:
-        """Whether queries have thresholds at all."""
-        return self.index != "none" and (self.filter is not None or self.keeps.kind == PROBABILISTIC)
-
-
-class Gliding:
+class SkybandEngine:
     """A group of top-k/w queries that share a window, a buffer, an index and a loop.
 
     Parameters
@@ -105,10 +65,9 @@ class Gliding:
         self._reported: set[int] = set()  # queries that :meth:`set_answer` has set, until :meth:`resume`
         self._rows = expected or self._rough()  # what sizes go by
         # Rows that are there already do not go through the buffer: they are read when a query is added.
-        self._buffer = np.array([window.end + 1, self._buffer_size()], np.int64)
+        self._buffer = record(Buffer, first=window.end + 1, room=self._buffer_size())
         self._calendar = new_calendar(window.capacity, 0)
-        self._counters = np.zeros(8, np.int64)
-        self._checked = 0  # tick when the grid's bounds were last checked
+        self._counts = record(Counts)
 
     def _pools(self) -> tuple[SkybandPool, SkybandPool]:
         scheme = self._scheme
@@ -120,15 +79,15 @@ class Gliding:
         answers = {index: self._main.pool.answer(index) for index in self.table.active()}
         self._scheme = scheme
         self._main, self._filters = self._pools()
-        self._buffer[:] = moment + 1, self._buffer_size()
+        self._buffer.first, self._buffer.room = moment + 1, self._buffer_size()
         for index, answer in answers.items():
             k = int(self.table.arrays.k[index])
             self._main.add(index, k, self._rows)
             if scheme.filter is not None:
-                self._filters.add(index, k, int(self._buffer[1]))
+                self._filters.add(index, k, int(self._buffer.room))
             self._fill(index, self.window.head, moment)
             self._main.pool.set_answer(index, *answer)
-        self._recall()
+        self._fill_calendar()
         self.grid = None
 
     def _watch_order(self, before: int) -> None:
@@ -154,30 +113,29 @@ class Gliding:
             k = self.table.arrays.k[index] = min(k, self._expected)
         self._main.add(index, k, self._rows)
         if self._scheme.filter is not None:
-            self._filters.add(index, k, int(self._buffer[1]))
+            self._filters.add(index, k, int(self._buffer.room))
         if self.table.indices > self._calendar.due.size:
-            self._recall()
+            self._fill_calendar()
         return index
 
     def start(self, index: int, head: int, moment: int, at: int) -> Report:
         """Evaluate a new query over the rows of the last evaluation, then take in what has come since."""
         result = self._evaluate(index, head, moment, at)
-        self._recall()
-        if self.grid is not None and not self.grid.fits(self.table.arrays, index):
+        self._fill_calendar()
+        if self.grid is not None and not self.grid.admit(self.table.arrays, index, float(self._routing()[index])):
             self.grid = None
-        if self.grid is not None:
-            self.grid.admit(self.table.arrays, index, float(self._listen()[index]))
         return result
 
     def _evaluate(self, index: int, head: int, moment: int, at: int) -> Report:
         """Fill a skyband from the window as of an evaluation, report it, and fill it as of now."""
         self._fill(index, head, moment)
         pool = self._main.pool
-        log = _first_report(self.table.arrays, index, self.window.rows(), at, pool.runs, pool.answers)
+        log = new_log(2 * int(self.table.arrays.k[index]))
+        first_report(pool.answers, pool.runs, self.window.rows(), index, int(self.table.arrays.k[index]), at, log)
         if moment != self.window.tick:
             self._fill(index, head, self.window.tick)
         pool.answers.stale[index], pool.answers.since[index] = 1, 0
-        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
+        return report_of(log)
 
     def resume(self, head: int, evaluated: int) -> None:
         """Make the skybands again from the window; the buffer starts empty."""
@@ -189,8 +147,8 @@ class Gliding:
             else:
                 self._evaluate(index, head, evaluated, 0)
         self._reported.clear()
-        self._buffer[:] = self.window.end + 1, self._buffer_size()
-        self._recall()
+        self._buffer.first, self._buffer.room = self.window.end + 1, self._buffer_size()
+        self._fill_calendar()
         self.grid = None
 
     def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
@@ -214,7 +172,7 @@ class Gliding:
             self._adopt(self._first, self.window.end)
         (self._rows,) = saved.ints("rows", 1, low=self._expected or 16, high=self._expected or 1 << 40).tolist()
         self._main.load(saved, self.table.arrays, self.table.active(), self._rows)
-        self._recall()
+        self._fill_calendar()
 
     def remove(self, index: int) -> None:
         """Take a query out."""
@@ -224,31 +182,33 @@ class Gliding:
         self._main.remove(index)
         if self._scheme.filter is not None:
             self._filters.remove(index)
-        self._recall()
+        self._fill_calendar()
 
     def process(self, step: Step) -> Report:
         """Take a step of the window; return the changes at its evaluations."""
         self._follow_rows(self.window.end - step.arrived.size)
         self._watch_order(self.window.end - step.arrived.size)
-        rows = self.window.rows()
-        self._prepare(rows, step)
-        index = self.grid.index if self.grid is not None else unindexed(self.table.indices)
-        log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
-        kept, influence, log = glide(rows, self.table.arrays, self._kept(), index, step, log, self._counters)
-        self._main.took(kept.main)
-        self._filters.took(kept.filters)
-        if self.grid is not None:
-            self.grid.index = index._replace(influence=influence)
-        return Report(log.what[: log.size[0]], log.key[: log.size[0]])
+        self._prepare(step)
+        lists = self.grid.lists if self.grid is not None else None
+        begin = self.window.end - step.arrived.size + 1 if step.arrived.size else 0
+        work = new_work(self.table.indices, self._scheme.filter is not None, begin, self._counts)
+        main, filters, moved, log = run_skybands(
+            self.window.rows(), self.table.arrays, self._kept(), lists, step, new_log(), work
+        )
+        self._main.took(main)
+        self._filters.took(filters)
+        if self.grid is not None and moved is not None:
+            self.grid.lists = moved
+        return report_of(log)
 
     def _kept(self) -> Kept:
         main, filters = self._main, self._filters
         filtered = self._scheme.filter is not None
         return Kept(main.arrays, filters.arrays, filtered, self._buffer, self._calendar, main.pool.answers)
 
-    def _listen(self) -> Floats:
-        listen: Floats = (self._filters if self._scheme.filter is not None else self._main).arrays.listen
-        return listen
+    def _routing(self) -> Floats:
+        routing: Floats = (self._filters if self._scheme.filter is not None else self._main).arrays.routing
+        return routing
 
     def _rough(self) -> int:
         """Return the number of rows held, rounded up to a power of two so that it seldom changes."""
@@ -272,42 +232,32 @@ class Gliding:
         for index in self.table.active():
             self._main.resize(index, int(self.table.arrays.k[index]), rows)
         size = self._buffer_size()
-        if size < self._buffer[1] and self._scheme.filter is not None:
+        if size < self._buffer.room and self._scheme.filter is not None:
             # How long a row may stay depends on the size when it came: a smaller buffer starts again.
             for index in self.table.active():
                 self._fill(index, self.window.head, before)
-            self._buffer[0] = before + 1
+            self._buffer.first = before + 1
             self.grid = None
-        self._buffer[1] = size
-        self._recall()
+        self._buffer.room = size
+        self._fill_calendar()
 
-    def _prepare(self, rows: Rows, step: Step) -> None:
+    def _prepare(self, step: Step) -> None:
         """Make the index when it pays, and keep it fitting to the rows."""
-        arrived = step.arrived
         held = self.window.capacity - self.window.free()
-        if not self.indexed() or held - arrived.size < 64:
+        if not self.indexed() or held - step.arrived.size < FEWEST:
             self.grid = None
             return
-        listen = self._listen()
-        if self.grid is not None and arrived.size and not self.grid.covers(rows, arrived):
-            self.grid.stretch(rows, arrived, self.table.arrays, listen)
-        tick = self.window.tick
-        if self.grid is not None and tick - self._checked > max(held // 2, 65_536):
-            self._checked = tick
-            if self.grid.drifted(rows, self.window.sample(2000)):
-                self.grid = None
-        if self.grid is None:
-            per_axis = self._scheme.cells or self._cells(max(self._expected, held))
+        table, routing = self.table.arrays, self._routing()
+        per_axis = self._scheme.cells or self._cells(max(self._expected, held))
+        if self.grid is None or not self.grid.follow(self.window, step.arrived, table, routing, per_axis):
             self.grid = Grid(self._axes, per_axis, walked=False)
-            live = self.window.live_slots()
-            self.grid.build(rows, live, live[:0], self.table.arrays, listen)
-            self._checked = tick
+            self.grid.build(self.window, step.arrived, table, routing)
 
     def _cells(self, rows: int) -> int:
         """Choose cells along each axis: so many that the part of space that concerns a query has some of them."""
         filtered = self._scheme.filter is not None
         kept = (self._filters if filtered else self._main).pool.largest
-        total = CELLS_PER_REGION * min(rows, int(self._buffer[1]) if filtered else rows) // max(1, kept)
+        total = CELLS_PER_REGION * min(rows, int(self._buffer.room) if filtered else rows) // max(1, kept)
         return cells_per_axis(len(self._axes), ROWS_PER_CELL * total)
 
     def _fill(self, index: int, head: int, moment: int) -> None:
@@ -324,9 +274,9 @@ class Gliding:
             chosen = chosen[np.lexsort((-chosen, -keys[chosen]))]
         self._main.write(index, k, keys[chosen], chosen + head)
         if self._scheme.filter is not None:
-            self._filters.write(index, k, np.empty(0), np.empty(0, np.int64))
+            self._filters.write(index, k, NO_FLOATS, NO_INTS)
 
-    def _recall(self) -> None:
+    def _fill_calendar(self) -> None:
         """Make the calendar again."""
         self._calendar = new_calendar(self.window.capacity, self._main.pool.runs.first.size)
         note_all(self._calendar, self._main.pool.runs.oldest, self.window.capacity - 1)
@@ -343,7 +293,7 @@ class Gliding:
 
     def relocate(self) -> None:
         """Follow the rows to their new slots after the window has grown."""
-        self._recall()
+        self._fill_calendar()
 
     def indexed(self) -> bool:
         """Return whether rows find their queries by a grid, or are compared with all: once there are some."""
@@ -351,20 +301,20 @@ class Gliding:
 
     def stats(self) -> dict[str, int]:
         """Counters since the start; ``recomputations`` is how often a probabilistic skyband let all rows in again."""
-        c = self._counters
+        c = self._counts
         filtered = self._scheme.filter is not None
         pools = [self._main] + ([self._filters] if filtered else [])
         return {
-            "scores": int(c[SCORES]),
-            "listed": int(c[LISTED]),
-            "hits": int(c[HITS]),
-            "recomputations": int(c[FILLS]),
+            "scores": int(c.scores),
+            "listed": int(c.listed),
+            "hits": int(c.hits),
+            "recomputations": int(c.fills),
             "switches": self._switches,
             "kept": sum(int(pool.pool.runs.size.sum()) for pool in pools),
-            "buffered": max(0, self.window.end - int(self._buffer[0]) + 1) if filtered else 0,
-            "influence": int(self.grid.index.influence.size.sum()) if self.grid is not None else 0,
+            "buffered": max(0, self.window.end - int(self._buffer.first) + 1) if filtered else 0,
+            "influence": self.grid.entries() if self.grid is not None else 0,
             "bytes": sum(pool.pool.bytes() for pool in pools)
-            + sum(part.nbytes for part in self._calendar)
+            + size_of(self._calendar)
             + (self.grid.bytes() if self.grid is not None else 0),
         }
 
@@ -378,16 +328,8 @@ class Gliding:
             self._filters._check(k)
             for index in self.table.active():
                 _, seq, _ = self._filters.rows(index)
-                assert not seq.size or seq.min() >= self._buffer[0], "a filter keeps a row that has left the buffer"
+                assert not seq.size or seq.min() >= self._buffer.first, "a filter keeps a row that has left the buffer"
         if self.grid is not None:
             rows, live = self.window.rows(), self.window.live_slots()
-            level = self.grid.index.influence.level  # a query that listens to more is scored apart
-            self.grid._check(rows, live, self.table.arrays, np.fmax(level, self._listen()[: level.size]))
-
-
-@kernel
-def _first_report(table: Queries, q: int, rows: Rows, at: int, runs: Runs, answers: Answers) -> Log:
-    log = Log(np.empty((64, 4), np.int64), np.empty(64), np.zeros(1, np.int64))
-    log = with_room(log, 2 * table.k[q])
-    report(answers, runs, rows, q, table.k[q], at, log)
-    return log
+            level = self.grid.lists.influence.level  # a query whose routing threshold is lower is scored apart
+            self.grid._check(rows, live, self.table.arrays, np.fmax(level, self._routing()[: level.size]))

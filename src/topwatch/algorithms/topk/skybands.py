@@ -1,97 +1,24 @@
-"""The strict, the relaxed and the probabilistic k-skyband: three structures, one interface.
+"""The skybands of a group of queries, in one pool: sized, filled from rows, saved and loaded.
 
-Each says how large it is for a k and a window of n rows; how rows come and go is in
-``algorithms/topk/kernels/skyband_kinds.py``. Any of them keeps a query's candidates, and any of them is its filter over
-the recent buffer (TODS'15, section 5).
+How large each is comes from its kind (:mod:`topwatch.algorithms.topk.schemes`); how rows come and go is in
+``kernels/skyband_kinds.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
 
 import numpy as np
 
-from topwatch.algorithms.topk.kernels.fill_skyband import keys_of
+from topwatch.algorithms.topk.kernels.prune import keys_of
 from topwatch.algorithms.topk.kernels.skyband_kinds import PROBABILISTIC, RELAXED, STRICT, Skybands
 from topwatch.algorithms.topk.kernels.sorted_runs import FAR
 from topwatch.algorithms.topk.runs import RunPool
+from topwatch.algorithms.topk.schemes import Sizes, Skyband
+from topwatch.core.arrays import NO_FLOATS, NO_INTS, Floats, Ints
 from topwatch.core.engine import Window
-from topwatch.core.kernels.scoring import Floats, Ints, Queries
+from topwatch.core.kernels.scoring import Queries
 from topwatch.core.saved_state import Saved
-
-
-class Sizes(NamedTuple):
-    """For one query: the least with which rows are refused, the size at which something is due, the initial room."""
-
-    target: int
-    limit: int
-    room: int
-
-
-class Skyband(Protocol):
-    """The properties of one kind of skyband."""
-
-    @property
-    def kind(self) -> int:
-        """Its number in the kernels."""
-
-    @property
-    def relax(self) -> float:
-        """By how much of its candidates it may outgrow a strict one."""
-
-    def sizes(self, k: int, n: int) -> Sizes:
-        """Return its sizes for a query over n rows."""
-
-
-@dataclass(frozen=True)
-class StrictSkyband:
-    """Exactly the rows that fewer than k newer and better ones beat: k (1 + ln(n/k)) of a stream in random order."""
-
-    kind = STRICT
-    relax = 0.0
-
-    def sizes(self, k: int, n: int) -> Sizes:
-        """Begin with room for what is expected; it grows where that is not enough."""
-        return Sizes(k, FAR, expected_size(k, n) * 5 // 4 + 16)
-
-
-@dataclass(frozen=True)
-class RelaxedSkyband:
-    """Those rows and some beaten ones, sorted out when candidates have grown by the share ``relax`` (γ)."""
-
-    relax: float
-    kind = RELAXED
-
-    def sizes(self, k: int, n: int) -> Sizes:
-        """First pruned at 4k candidates, as in the paper's example."""
-        room = int(expected_size(k, n) * (1.25 + self.relax)) + 16
-        return Sizes(k, 5 * k, max(room, 5 * k + 8))
-
-
-@dataclass(frozen=True)
-class ProbabilisticSkyband:
-    """The best k + limit + additional rows, no more."""
-
-    candidate_limit: Callable[[int, int], int]  # of n and k
-    additional: int
-    relax = 0.0
-    kind = PROBABILISTIC
-
-    def sizes(self, k: int, n: int) -> Sizes:
-        """The limit of Definition 4.5."""
-        target = k + self.candidate_limit(max(n, 1), k)
-        return Sizes(target, target + self.additional, target + self.additional + 1)
-
-
-def expected_size(k: int, n: int) -> int:
-    """Return how many rows a k-skyband has in a stream in random order, k (1 + ln(n/k)).
-
-    >>> expected_size(9, 40_000), expected_size(81, 40_000), expected_size(5, 3)
-    (85, 584, 5)
-    """
-    return int(np.ceil(k * (1 + np.log(max(n, k) / k))))
 
 
 class SkybandPool:
@@ -106,7 +33,7 @@ class SkybandPool:
     filters : bool
         Any row may be forgotten: it filters.
     levelled : bool
-        A filter listens only to rows about as good as its best ones, for the sake of an index.
+        A filter takes only rows about as good as its best ones, for the sake of an index.
     """
 
     def __init__(self, band: Skyband, window: Window, filters: bool = False, levelled: bool = False) -> None:
@@ -115,38 +42,40 @@ class SkybandPool:
         self.pool = RunPool(band.kind == STRICT, False, window)
         self._filters = filters
         self._levelled = levelled and band.kind != PROBABILISTIC
-        self.arrays = self._view(np.zeros(0, np.int64), np.empty(0))
+        self.arrays = self._view(NO_INTS, NO_FLOATS)
 
     def add(self, index: int, k: int, n: int) -> None:
         """Give a query an empty skyband."""
-        target, limit, room = self.band.sizes(k, n)
-        self.pool._used = int(self.arrays.used[0])
-        self.pool.add(index, k, target, limit, room)
-        have = self.arrays.listen.size
-        indices = self.pool.runs.first.size
-        level, listen = np.zeros(indices, np.int64), np.full(indices, np.inf)
-        level[:have], listen[:have] = self.arrays.level, self.arrays.listen
-        level[index] = 3 * k + 24 if self._levelled else 0
-        listen[index] = -np.inf
-        self.arrays = self._view(level, listen)
+        self._add(index, k, self.band.sizes(k, n))
 
-    def _view(self, level: Ints, listen: Floats) -> Skybands:
+    def _add(self, index: int, k: int, sizes: Sizes) -> None:
+        self.pool.used = int(self.arrays.used[0])
+        self.pool.add(index, k, *sizes)
+        have = self.arrays.routing.size
+        indices = self.pool.runs.first.size
+        level, routing = np.zeros(indices, np.int64), np.full(indices, np.inf)
+        level[:have], routing[:have] = self.arrays.level, self.arrays.routing
+        level[index] = 3 * k + 24 if self._levelled else 0
+        routing[index] = -np.inf
+        self.arrays = self._view(level, routing)
+
+    def _view(self, level: Ints, routing: Floats) -> Skybands:
         largest = int(self.pool.answers.first.size and self.pool.largest)
         newest = np.zeros(max(1, largest), np.int64)
-        used = np.array([self.pool._used], np.int64)
+        used = np.array([self.pool.used], np.int64)
         band = self.band
-        return Skybands(self.pool.runs, band.kind, float(band.relax), self._filters, level, listen, newest, used)
+        return Skybands(self.pool.runs, band.kind, float(band.relax), self._filters, level, routing, newest, used)
 
     def took(self, arrays: Skybands) -> None:
         """Take back what a kernel has worked on: runs may have moved to a larger pool."""
         self.arrays = arrays
         self.pool.runs = arrays.runs
-        self.pool._used = int(arrays.used[0])
+        self.pool.used = int(arrays.used[0])
 
     def remove(self, index: int) -> None:
         """Close a query's skyband."""
         self.pool.remove(index)
-        self.arrays.listen[index] = np.inf
+        self.arrays.routing[index] = np.inf
 
     def resize(self, index: int, k: int, n: int) -> None:
         """Follow a window whose number of rows is another now; only a probabilistic skyband depends on it."""
@@ -157,17 +86,12 @@ class SkybandPool:
         if sizes.limit == runs.limit[index]:
             return
         key, seq, _ = self.rows(index)
-        threshold, listen = runs.threshold[index], self.arrays.listen[index]
-        answer = self.pool.answer(index)
-        stale = self.pool.answers.stale[index]
-        self.pool.runs.size[index] = 0
-        self.add(index, k, n)
-        self.pool.set_answer(index, *answer)
-        self.pool.answers.stale[index] = stale
+        threshold, routing = runs.threshold[index], self.arrays.routing[index]
+        self._move(index, k, sizes)
         self.write(index, k, key[: sizes.limit], seq[: sizes.limit])
         runs = self.pool.runs
         if key.size < sizes.limit and key.size >= sizes.target:
-            runs.threshold[index], self.arrays.listen[index] = threshold, listen
+            runs.threshold[index], self.arrays.routing[index] = threshold, routing
 
     def rows(self, index: int) -> tuple[Floats, Ints, float]:
         """Return the keys and ticks of a query's rows, best first, and its threshold."""
@@ -178,20 +102,21 @@ class SkybandPool:
     def write(self, index: int, k: int, key: Floats, seq: Ints) -> None:
         """Fill a query's skyband with rows, best first."""
         if key.size > self.pool.runs.room[index]:
-            self._widen(index, k, key.size)
+            runs = self.pool.runs
+            self._move(index, k, Sizes(int(runs.target[index]), int(runs.limit[index]), key.size + key.size // 4 + 16))
         runs = self.pool.runs
         self.pool.answers.since[index] = 0
         first = int(runs.first[index])
         runs.key[first : first + key.size], runs.seq[first : first + key.size] = key, seq
         runs.size[index] = key.size
         runs.oldest[index] = seq.min() if key.size else FAR
-        runs.threshold[index] = self.arrays.listen[index] = -np.inf
+        runs.threshold[index] = self.arrays.routing[index] = -np.inf
         if runs.banded:
             runs.beaten[first : first + key.size] = _newer_and_better(seq)
         if self.band.kind == RELAXED:
             runs.limit[index] = max(5 * k, k + int(np.ceil((1 + self.band.relax) * (key.size - k))))
         if self.band.kind == PROBABILISTIC and key.size and key.size == runs.limit[index]:
-            runs.threshold[index] = self.arrays.listen[index] = key[-1]
+            runs.threshold[index] = self.arrays.routing[index] = key[-1]
 
     def save(self, indices: Sequence[int]) -> dict[str, np.ndarray]:
         """Return the rows of queries by their ticks, query after query, and their thresholds."""
@@ -199,7 +124,7 @@ class SkybandPool:
         return {
             "sizes": np.array([key.size for key, _, _ in parts], np.int64),
             "thresholds": np.array([threshold for _, _, threshold in parts]),
-            "ticks": np.concatenate([np.empty(0, np.int64), *(seq for _, seq, _ in parts)]),
+            "ticks": np.concatenate([NO_INTS, *(seq for _, seq, _ in parts)]),
         }
 
     def load(self, saved: Saved, table: Queries, indices: Sequence[int], n: int) -> None:
@@ -208,13 +133,9 @@ class SkybandPool:
         live = self._window.seq[self._window.live_slots()]
         first, last = (int(live[0]), int(live[-1])) if live.size else (1, 0)
         sizes = saved.ints("sizes", len(indices), low=0, high=live.size)
-        thresholds, ticks = (
-            saved.floats("thresholds", len(indices)),
-            saved.ints("ticks", int(sizes.sum()), low=first, high=last),
-        )
-        for index, threshold, seq in zip(
-            indices, thresholds.tolist(), np.split(ticks, np.cumsum(sizes)[:-1]), strict=True
-        ):
+        thresholds = saved.floats("thresholds", len(indices)).tolist()
+        ticks = np.split(saved.ints("ticks", int(sizes.sum()), low=first, high=last), np.cumsum(sizes)[:-1])
+        for index, threshold, seq in zip(indices, thresholds, ticks, strict=True):
             k = int(table.k[index])
             self.resize(index, k, n)
             keys = keys_of(table, index, rows, seq)
@@ -225,29 +146,25 @@ class SkybandPool:
             lowest = keys[-1] if seq.size >= max(2, target) else -np.inf
             saved.expect(threshold <= lowest, "thresholds", f"at most {lowest}", threshold)
             self.write(index, k, keys, seq)
-            self.pool.runs.threshold[index] = self.arrays.listen[index] = threshold
+            self.pool.runs.threshold[index] = self.arrays.routing[index] = threshold
 
-    def _widen(self, index: int, k: int, rows: int) -> None:
-        """Give an empty skyband room for so many rows and some more."""
-        runs, answers = self.pool.runs, self.pool.answers
-        target, limit = int(runs.target[index]), int(runs.limit[index])
-        answer, stale = self.pool.answer(index), answers.stale[index]
-        runs.size[index] = 0
-        self.pool._used = int(self.arrays.used[0])
-        self.pool.add(index, k, target, limit, rows + rows // 4 + 16)
+    def _move(self, index: int, k: int, sizes: Sizes) -> None:
+        """Give a query another skyband, which is empty; what was last reported stays."""
+        answer, stale = self.pool.answer(index), self.pool.answers.stale[index]
+        self.pool.runs.size[index] = 0
+        self._add(index, k, sizes)
         self.pool.set_answer(index, *answer)
         self.pool.answers.stale[index] = stale
-        self.arrays = self._view(self.arrays.level, self.arrays.listen)
 
     def _check(self, k: Ints) -> None:
-        runs, listen = self.pool.runs, self.arrays.listen
+        runs, routing = self.pool.runs, self.arrays.routing
         self.pool._check(k)
         for q in np.flatnonzero(k):
             key, _, threshold = self.rows(int(q))
-            assert listen[q] <= threshold, "a query does not listen to all it lets in"
-            assert not key.size or listen[q] <= key[-1], "a query does not listen to a row it keeps"
+            assert routing[q] <= threshold, "a row that a query lets in is not routed to it"
+            assert not key.size or routing[q] <= key[-1], "a query keeps a row that is not routed to it"
             lacking = self._filters and key.size < k[q]
-            assert not lacking or listen[q] == -np.inf, "a filter that lacks rows keeps some out"
+            assert not lacking or routing[q] == -np.inf, "a filter that lacks rows keeps some out"
             if self.band.kind == PROBABILISTIC:
                 assert key.size <= runs.limit[q], "a probabilistic skyband keeps too many rows"
             elif not self._filters:

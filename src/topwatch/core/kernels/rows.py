@@ -1,13 +1,14 @@
-"""The window as kernels see it, what a batch does to it, and the log of changes they write."""
+"""The window as kernels see it, what a batch does to it, the log of changes that kernels write, and reports of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from topwatch.core.arrays import NO_FLOATS, Floats, Ints
 from topwatch.core.jit import inlined, inner, kernel
-from topwatch.core.kernels.scoring import Floats, Ints
 
 LEAVE, ENTER = 0, 1
 
@@ -36,18 +37,59 @@ class Step(NamedTuple):
     at: Ints  # per evaluation: ordinal of the last row
     moment: Ints  # per evaluation: tick of the last arrival, replacement or deletion
     arrivals: Ints  # per evaluation: arrivals before it
-    heads: (
-        Ints  # first live ordinal at the evaluation before this step, then per evaluation (first-in-first-out windows)
-    )
+    # The first live ordinal at the evaluation before this step, then per evaluation (first-in-first-out windows).
+    heads: Ints
     expiries: Ints  # per evaluation: expiries before it (latest windows)
 
 
 class Log(NamedTuple):
-    """Changes as they are found; grows by :func:`with_room`."""
+    """The changes of a step; grows by :func:`with_room`."""
 
     what: Ints  # (changes, 4): at, query, op, slot
     key: Floats
     size: Ints  # one number
+
+
+class Report(NamedTuple):
+    """Changes as slots and keys: one line each of at, index in the query table, op and slot."""
+
+    what: Ints
+    key: Floats
+
+
+NOTHING = Report(np.empty((0, 4), np.int64), NO_FLOATS)
+
+
+def new_log(room: int = 64) -> Log:
+    """Return an empty log with room for so many changes."""
+    return Log(np.empty((room, 4), np.int64), np.empty(room), np.zeros(1, np.int64))
+
+
+def larger(log: Log, more: int) -> Log:
+    """Return a log with the same changes, and twice the room of these and so many more."""
+    n = int(log.size[0])
+    new = new_log(2 * (n + more))
+    new.what[:n], new.key[:n], new.size[0] = log.what[:n], log.key[:n], n
+    return new
+
+
+def joined(reports: Sequence[Report]) -> Report:
+    """Return reports as one, in their order."""
+    if len(reports) <= 1:
+        return reports[0] if reports else NOTHING
+    return Report(np.concatenate([part.what for part in reports]), np.concatenate([part.key for part in reports]))
+
+
+def report_of(log: Log) -> Report:
+    """Return the changes that kernels have logged."""
+    return Report(log.what[: log.size[0]], log.key[: log.size[0]])
+
+
+def report_lines(at: int | Ints, index: int | Ints, op: int, slots: Ints, keys: Floats) -> Report:
+    """Return changes of one kind, given by their columns."""
+    what = np.empty((slots.size, 4), np.int64)
+    what[:, 0], what[:, 1], what[:, 2], what[:, 3] = at, index, op, slots
+    return Report(what, keys)
 
 
 @inner
@@ -102,5 +144,5 @@ def apart(log: Log, group: Ints, ends: Ints, signs: Floats) -> tuple[Ints, Ints,
 
 @inlined
 def alive(rows: Rows, slot: int, moment: int) -> bool:
-    """Tell whether the row of a slot is live at a moment (for windows that are not first-in-first-out)."""
+    """Return whether the row of a slot is live at a moment (for windows that are not first-in-first-out)."""
     return rows.seq[slot] <= moment < rows.gone[slot]

@@ -10,17 +10,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topwatch.core.arrays import Floats, Ints
 from topwatch.core.jit import inlined, leaf
 
 LINEAR, PRODUCT, QUADRATIC, DISTANCE, EXPR = range(5)
 CONST, COLUMN, ADD, SUB, MUL, DIV, POW, NEG = range(8)
 STACK = 80
 BLOCK = 512
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Queries(NamedTuple):
@@ -44,6 +41,7 @@ class Queries(NamedTuple):
     values: Floats  # room for an expression's inputs
     stack: Floats  # room for its results on the way
     keys: Floats  # room for the keys of a block
+    rows: Ints  # room for the indices of the rows of a block that reach a threshold
 
 
 @inlined
@@ -127,7 +125,7 @@ def run_program(op_of: Ints, argument: Floats, first: int, steps: int, values: F
 
 @inlined
 def inside(table: Queries, q: int, columns: Floats, slot: int) -> bool:
-    """Tell whether a row lies in the query's where ranges; a missing value lies in none."""
+    """Return whether a row lies in the query's where ranges; a missing value lies in none."""
     for i in range(table.ranges[q]):
         x = columns[table.where_column[q, i], slot]
         if not (table.where_low[q, i] <= x <= table.where_high[q, i]):
@@ -154,34 +152,54 @@ def sum_terms(kind: int, n: int, column: Ints, value: Floats, columns: Floats, s
     stop = start + len(out)
     for t in range(n):
         x = columns[column[t], start:stop]
-        a = value[t]
         if kind == LINEAR:
-            if t == 0:
-                for i in range(len(out)):
-                    out[i] = a * x[i]
-            else:
-                for i in range(len(out)):
-                    out[i] += a * x[i]
+            _add_linear(value[t], x, out, t == 0)
         elif kind == DISTANCE:
-            if t == 0:
-                for i in range(len(out)):
-                    out[i] = (x[i] - a) * (x[i] - a)
-            else:
-                for i in range(len(out)):
-                    out[i] += (x[i] - a) * (x[i] - a)
+            _add_square(value[t], x, out, t == 0)
         elif kind == PRODUCT:
-            if t == 0:
-                for i in range(len(out)):
-                    out[i] = a + x[i]
-            else:
-                for i in range(len(out)):
-                    out[i] *= a + x[i]
-        elif t == 0:
-            for i in range(len(out)):
-                out[i] = a * (x[i] * x[i])
+            _multiply(value[t], x, out, t == 0)
         else:
-            for i in range(len(out)):
-                out[i] += a * (x[i] * x[i])
+            _add_quadratic(value[t], x, out, t == 0)
+
+
+@inlined
+def _add_linear(a: float, x: Floats, out: Floats, first: bool) -> None:
+    if first:
+        for i in range(len(out)):
+            out[i] = a * x[i]
+    else:
+        for i in range(len(out)):
+            out[i] += a * x[i]
+
+
+@inlined
+def _add_square(a: float, x: Floats, out: Floats, first: bool) -> None:
+    if first:
+        for i in range(len(out)):
+            out[i] = (x[i] - a) * (x[i] - a)
+    else:
+        for i in range(len(out)):
+            out[i] += (x[i] - a) * (x[i] - a)
+
+
+@inlined
+def _multiply(a: float, x: Floats, out: Floats, first: bool) -> None:
+    if first:
+        for i in range(len(out)):
+            out[i] = a + x[i]
+    else:
+        for i in range(len(out)):
+            out[i] *= a + x[i]
+
+
+@inlined
+def _add_quadratic(a: float, x: Floats, out: Floats, first: bool) -> None:
+    if first:
+        for i in range(len(out)):
+            out[i] = a * (x[i] * x[i])
+    else:
+        for i in range(len(out)):
+            out[i] += a * (x[i] * x[i])
 
 
 @inlined
@@ -206,23 +224,14 @@ def upper_bound(table: Queries, q: int, low: Floats, high: Floats) -> float:
     """Return a key that no row with term values in the box [low, high] exceeds."""
     kind = table.kind[q]
     n = table.terms[q]
-    total = 0.0
     if kind == EXPR:
         for i in range(n):
             table.values[i] = high[i] if table.rising[q, i] > 0 else low[i]
         total = _run_program(table, q)
     elif kind == PRODUCT:
-        least = table.value[q, 0] + low[0]
-        total = table.value[q, 0] + high[0]
-        for i in range(1, n):
-            a = table.value[q, i] + low[i]
-            b = table.value[q, i] + high[i]
-            w, x, y, z = least * a, least * b, total * a, total * b
-            least = min(min(w, x), min(y, z))
-            total = max(max(w, x), max(y, z))
-            if np.isnan(w) or np.isnan(x) or np.isnan(y) or np.isnan(z):
-                return np.inf
+        total = _product_bound(table, q, low, high)
     else:
+        total = 0.0
         unbounded = False
         for i in range(n):
             part = term_bound(table, q, i, low[i], high[i])
@@ -234,3 +243,19 @@ def upper_bound(table: Queries, q: int, low: Floats, high: Floats) -> float:
             total = np.inf
     # Infinity minus infinity: nothing is known, so nothing is excluded.
     return np.inf if np.isnan(total) else total
+
+
+@inlined
+def _product_bound(table: Queries, q: int, low: Floats, high: Floats) -> float:
+    """Return the largest product of the terms in a box; NaN where infinity times zero is among them."""
+    least = table.value[q, 0] + low[0]
+    most = table.value[q, 0] + high[0]
+    for i in range(1, table.terms[q]):
+        a = table.value[q, i] + low[i]
+        b = table.value[q, i] + high[i]
+        w, x, y, z = least * a, least * b, most * a, most * b
+        least = min(min(w, x), min(y, z))
+        most = max(max(w, x), max(y, z))
+        if np.isnan(w) or np.isnan(x) or np.isnan(y) or np.isnan(z):
+            return np.nan
+    return most

@@ -1,21 +1,25 @@
-"""The agent of a device: reads values when a timestamp is announced, and speaks only when it must.
+"""The agent of a device: reads values when a timestamp is announced, and reports them only when it must.
 
-Its last will says that it has gone, so that the coordinator drops it when the connection breaks; when there is one
-again the agent joins again. It imports neither NumPy nor anything that is compiled.
+Its last will makes the coordinator drop it when the connection breaks; once reconnected, the agent joins again. It
+imports neither NumPy nor anything that is compiled.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
-from topwatch.edge.mqtt.connection import Broker, Connection
-from topwatch.edge.mqtt.topics import Topics, checked_id, decode_tick
+from topwatch.edge.mqtt.connection import Broker, Connection, Topics, checked_id, decode_tick
 from topwatch.edge.protocol.client import Client
 from topwatch.edge.protocol.messages import Leave, Message, decode
 from topwatch.query.errors import DataError
+
+_BETWEEN = re.compile(r"[\s,;]+")
+_LONGEST = 4096  # characters of a line
 
 Read = Callable[[int], Sequence[float] | None]
 
@@ -54,7 +58,7 @@ class Agent:
 
     def stop(self) -> None:
         """Leave and disconnect."""
-        self._say([self._client.leave()])
+        self._send([self._client.leave()])
         self._connection.stop()
 
     @property
@@ -77,7 +81,7 @@ class Agent:
             if topic == self._topics.tick:
                 self._observe(*decode_tick(payload))
             else:
-                self._say(self._client.receive(decode(payload)))
+                self._send(self._client.receive(decode(payload)))
         except DataError:
             self.counters["refused"] += 1
 
@@ -87,9 +91,41 @@ class Agent:
             self._client = Client(self.id, self.columns, self._run)
         values = self._read(tick)
         self.counters["ticks"] += 1
-        self._say(self._client.observe(tick, (math.nan,) * self.columns if values is None else values))
+        self._send(self._client.observe(tick, (math.nan,) * self.columns if values is None else values))
 
-    def _say(self, messages: Sequence[Message]) -> None:
+    def _send(self, messages: Sequence[Message]) -> None:
         for message in messages:
             self.counters["sent"] += 1
             self._connection.publish(self._topics.up(self.id), message.encode())
+
+
+class LastLine:
+    r"""The values of a device as lines of text, of which the last one counts.
+
+    A line that is no row of numbers is counted and changes nothing.
+
+    >>> import io
+    >>> last = LastLine(io.StringIO("1, 2\nthree\n3.5 4\n"), columns=2)
+    >>> last.follow()
+    >>> last.values, last.refused
+    ((3.5, 4.0), 1)
+    """
+
+    def __init__(self, lines: TextIO, columns: int) -> None:
+        self.values: tuple[float, ...] | None = None
+        self.refused = 0
+        self._lines = lines
+        self._columns = columns
+
+    def follow(self) -> None:
+        """Read to the end."""
+        while line := self._lines.readline(_LONGEST):
+            words = [word for word in _BETWEEN.split(line) if word]
+            try:
+                values = tuple(map(float, words))
+            except ValueError:
+                values = ()
+            if len(values) == self._columns:
+                self.values = values
+            elif words:
+                self.refused += 1

@@ -1,18 +1,26 @@
-"""A connection to an MQTT 5 broker: options, last will, and connecting again. The only file that knows paho."""
+"""A connection to an MQTT 5 broker, its topics, and the broadcast that starts a timestamp. Only this file knows paho.
+
+Devices publish under ``<prefix>/up/<id>`` and subscribe to ``<prefix>/down/<id>`` and ``<prefix>/tick``;
+``<prefix>/skyline`` and ``<prefix>/frequent`` are retained. So a broker's access list needs two lines to keep each
+device to its own topics.
+"""
 
 from __future__ import annotations
 
 import importlib
 import ssl
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from topwatch.query.errors import QueryError, TopwatchError
+from topwatch.edge.protocol.messages import LONGEST_ID, VERSION, id_size, is_id
+from topwatch.query.errors import DataError, QueryError, TopwatchError
 
 LARGEST = 4096  # bytes of a packet that is taken; ours are shorter
 _KEEPALIVE = 15  # seconds
 _QOS = 1
+_TICK = struct.Struct("!BII")
 _PARTS = ("client", "packettypes", "properties")
 
 
@@ -116,7 +124,7 @@ class Connection:
         self._client: Any = client
 
     def start(self, patient: bool = False) -> None:
-        """Connect; later losses are mended without a word, and where we are patient the first attempt is no other."""
+        """Connect; later losses are mended silently, and so is the first attempt if ``patient``."""
         self._set_will()
         broker = self._broker
         how = {"keepalive": _KEEPALIVE, "clean_start": True, "properties": self._properties}
@@ -130,11 +138,11 @@ class Connection:
         self._client.loop_start()
 
     def subscribe(self, *topics: str) -> None:
-        """Ask for topics."""
+        """Subscribe to topics."""
         self._client.subscribe([(topic, _QOS) for topic in topics])
 
     def publish(self, topic: str, payload: bytes, retain: bool = False) -> None:
-        """Send; while there is no connection the message waits."""
+        """Send; while there is no connection the message is queued."""
         self._client.publish(topic, payload, _QOS, retain)
 
     @property
@@ -143,7 +151,7 @@ class Connection:
         return bool(self._client.is_connected())
 
     def stop(self) -> None:
-        """Go in peace: the last will is not sent."""
+        """Disconnect without the last will."""
         self._client.disconnect()
         self._client.loop_stop()
         # Paho closes its sockets when the client is dropped: nothing may hold on to it in a circle.
@@ -153,3 +161,72 @@ class Connection:
         if self._will is not None:
             topic, payload = self._will()
             self._client.will_set(topic, payload, _QOS)
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Names of topics.
+
+    >>> Topics("plant/4").up("pump-7"), Topics("plant/4").device("plant/4/up/pump-7")
+    ('plant/4/up/pump-7', 'pump-7')
+    """
+
+    prefix: str = "topwatch"
+
+    def __post_init__(self) -> None:
+        odd = set("#+\0") & set(self.prefix) or not id_size(self.prefix)
+        if odd or self.prefix[0] in "/$" or self.prefix[-1] == "/":
+            raise QueryError(f"prefix: expected the beginning of a topic without '#' and '+', got {self.prefix!r}")
+
+    def up(self, id: str) -> str:
+        """Return where a device publishes; ``+`` for all."""
+        return f"{self.prefix}/up/{id}"
+
+    def down(self, id: str) -> str:
+        """Return where a device receives messages."""
+        return f"{self.prefix}/down/{id}"
+
+    @property
+    def tick(self) -> str:
+        """Where timestamps are announced."""
+        return f"{self.prefix}/tick"
+
+    @property
+    def skyline(self) -> str:
+        """Where the skyline is retained."""
+        return f"{self.prefix}/skyline"
+
+    @property
+    def frequent(self) -> str:
+        """Where the frequent skyline is retained."""
+        return f"{self.prefix}/frequent"
+
+    def device(self, topic: str) -> str:
+        """Return the device that a topic belongs to."""
+        return topic.removeprefix(self.up(""))
+
+
+def checked_id(id: str) -> str:
+    """Return the id of a device, or refuse it: it is a part of topics."""
+    if not is_id(id) or set("/#+\0") & set(id):
+        raise QueryError(f"id: expected 1 to {LONGEST_ID} bytes of UTF-8 without '/', '#' and '+', got {id!r}")
+    return id
+
+
+def encode_tick(epoch: int, tick: int) -> bytes:
+    """Return the broadcast of a timestamp; the epoch is another after each start of the coordinator."""
+    return _TICK.pack(VERSION, epoch, tick)
+
+
+def decode_tick(data: bytes) -> tuple[int, int]:
+    """Return epoch and timestamp.
+
+    >>> decode_tick(encode_tick(7, 12))
+    (7, 12)
+    """
+    if len(data) != _TICK.size:
+        raise DataError(f"tick: expected {_TICK.size} bytes, got {len(data)}")
+    version, epoch, tick = _TICK.unpack(data)
+    if version != VERSION:
+        raise DataError(f"tick: expected version {VERSION}, got {version}")
+    return epoch, tick

@@ -1,13 +1,12 @@
 """The coordinator: announces timestamps, receives updates, probes devices where it must, publishes the skyline.
 
-A device without an update is silent, so the coordinator waits until nothing has come for a while. What comes later
+A device without an update is silent, so the coordinator wait until nothing has come for a while. What comes later
 counts for the next timestamp and is counted as late: the price of silence is a clock.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import queue
 import secrets
 import time
@@ -15,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from topwatch.edge.mqtt.connection import Broker, Connection
-from topwatch.edge.mqtt.topics import Topics, encode_tick
+from topwatch.core.file_writer import whole_file
+from topwatch.edge.mqtt.connection import Broker, Connection, Topics, encode_tick
 from topwatch.edge.protocol.messages import MOST_BYTES, Leave, Message, Update, decode
 from topwatch.edge.protocol.server import Server
 from topwatch.query.errors import DataError, QueryError
@@ -25,7 +24,7 @@ _LONGEST = 20  # times the patience: even when messages keep coming, a timestamp
 
 
 class Result(NamedTuple):
-    """What a timestamp brought."""
+    """The result of a timestamp."""
 
     tick: int
     skyline: list[str] | None
@@ -58,7 +57,7 @@ class Coordinator:
     every : float
         Seconds from one timestamp to the next, or more where one takes longer.
     patience : float
-        Seconds without a message after which nobody is expected to speak any more. They double after a message that
+        Seconds without a message after which no message is expected any more. They double after a message that
         came too late, up to twenty times as many, and shrink again.
     timeout : float
         Seconds after which a device that was probed is taken for gone.
@@ -81,7 +80,7 @@ class Coordinator:
                 raise QueryError(f"{name}: expected seconds, got {value!r}")
         self._topics = Topics(prefix)
         self._every, self._patience, self._timeout = every, patience, timeout
-        self._waits = patience
+        self._wait = patience
         self._state = state
         self.server = _restored(server, state)
         self._inbox: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
@@ -99,7 +98,7 @@ class Coordinator:
             time.sleep(0.01)
 
     def run(self, ticks: int | None = None, show: Callable[[Result], None] | None = None) -> None:
-        """Go through timestamps, without end when no number is given."""
+        """Run so many timestamps, without end when no number is given."""
         begin = time.monotonic()
         done = 0
         while ticks is None or done < ticks:
@@ -110,23 +109,23 @@ class Coordinator:
             time.sleep(max(0.0, begin + done * self._every - time.monotonic()))
 
     def tick(self) -> Result:
-        """Go through one timestamp."""
-        if self._connections > 1:  # what devices said meanwhile is lost: all join again
+        """Run one timestamp."""
+        if self._connections > 1:  # what devices sent meanwhile is lost: all join again
             self._connections = 1
-            self._start_anew()
+            self._start_again()
         server = self.server
         self._drain()
         server.begin(server.tick + 1)
         self._connection.publish(self._topics.tick, encode_tick(self._epoch, server.tick))
         self._listen()
         while probes := server.ask():
-            self._tell(list(probes))
+            self._send(list(probes))
             self._await_replies()
         late = tuple(server.late)
-        self._tell(server.finish())
-        # A device that was late once may be again: only a longer wait tells a slow device from a silent one.
-        waits = 2.0 * self._waits if late else 0.95 * self._waits
-        self._waits = min(max(waits, self._patience), _LONGEST * self._patience)
+        self._send(server.finish())
+        # A device that was late once may be again: only a longer wait distinguishes a slow device from a silent one.
+        wait = 2.0 * self._wait if late else 0.95 * self._wait
+        self._wait = min(max(wait, self._patience), _LONGEST * self._patience)
         result = Result(server.tick, server.skyline, server.frequent, server.devices, late)
         if server.skyline is not None:
             self._publish(self._topics.skyline, server.skyline)
@@ -148,8 +147,8 @@ class Coordinator:
     def _listen(self) -> None:
         """Take messages until none comes for a while."""
         begin = time.monotonic()
-        while time.monotonic() < begin + _LONGEST * self._waits:
-            if not self._take(self._waits):
+        while time.monotonic() < begin + _LONGEST * self._wait:
+            if not self._take(self._wait):
                 return
 
     def _drain(self) -> None:
@@ -161,7 +160,7 @@ class Coordinator:
         end = time.monotonic() + self._timeout
         while self.server.waiting and time.monotonic() < end:
             self._take(max(0.0, end - time.monotonic()))
-        self._tell(self.server.drop_silent())
+        self._send(self.server.drop_silent())
 
     def _take(self, seconds: float) -> bool:
         """Hand one message to the server; return False where none came in time."""
@@ -180,10 +179,10 @@ class Coordinator:
             return True
         if not self.server.receive(message) and message.id not in self.server.devices and isinstance(message, Update):
             # It does not know that it was dropped.
-            self._tell([Leave(message.id, max(0, self.server.tick), message.run)])
+            self._send([Leave(message.id, max(0, self.server.tick), message.run)])
         return True
 
-    def _tell(self, orders: list[Message]) -> None:
+    def _send(self, orders: list[Message]) -> None:
         for order in orders:
             self._connection.publish(self._topics.down(order.id), order.encode())
 
@@ -191,7 +190,7 @@ class Coordinator:
         payload = {"tick": self.server.tick, "devices": len(self.server.devices), "ids": sorted(ids)}
         self._connection.publish(topic, json.dumps(payload).encode(), retain=True)
 
-    def _start_anew(self) -> None:
+    def _start_again(self) -> None:
         counters = self.server.counters
         self.server = Server.restore(self.server.snapshot())
         self.server.counters = counters
@@ -200,12 +199,8 @@ class Coordinator:
     def _save(self) -> None:
         if self._state is None:
             return
-        part = self._state.with_name(self._state.name + ".part")
-        with part.open("wb") as file:
+        with whole_file(str(self._state)) as file:
             file.write(self.server.snapshot())
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self._state)
 
 
 def _restored(server: Server, state: Path | None) -> Server:

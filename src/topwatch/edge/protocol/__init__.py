@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from topwatch.edge.protocol.simulation import Report as Report
     from topwatch.edge.protocol.simulation import simulate as simulate
 
-_HOMES = {"Client": "client", "Server": "server", "Report": "simulation", "simulate": "simulation"}
+_MODULE_OF = {"Client": "client", "Server": "server", "Report": "simulation", "simulate": "simulation"}
 
 __all__ = ["Client", "Report", "Server", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:  # a device has no Numba: it imports the client and nothing else
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name in _MODULE_OF:  # a device has no Numba: it imports the client and nothing else
+        return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

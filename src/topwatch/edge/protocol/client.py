@@ -1,7 +1,8 @@
-"""The client of a device: it holds its filter and speaks only when it must.
+"""The client of a device: it holds its filter and reports its values only when it must.
 
 A state machine without transport and without clock: values go in, messages come out. It imports neither NumPy nor
-anything that is compiled.
+anything that is compiled. When a client reports is decided by plain functions of numbers, or of arrays with a number
+for each of many clients: the simulation of ten thousand calls them too, so that it does what devices do.
 
 Zhang et al., SIGMOD 2009, sections 4 to 6.
 """
@@ -9,11 +10,25 @@ Zhang et al., SIGMOD 2009, sections 4 to 6.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from topwatch.core.sampled_timestamps import is_sampled
-from topwatch.edge.protocol.messages import Filter, Join, Leave, Message, Probe, Reply, Schedule, Update, Values
-from topwatch.edge.protocol.reporting import ALL, FILTER, MIXED, changed, outside, ranked, speaks
+from topwatch.edge.protocol.messages import (
+    ALL,
+    FILTER,
+    MIXED,
+    SAMPLE,
+    Filter,
+    Join,
+    Leave,
+    Message,
+    Probe,
+    Reply,
+    Schedule,
+    Update,
+    Values,
+)
 from topwatch.query.errors import DataError
 
 
@@ -27,7 +42,7 @@ class Client:
     columns : int
         How many values it has.
     run : int
-        A number that tells this start of the device from earlier ones.
+        A number that distinguishes this start of the device from earlier ones.
 
     Examples
     --------
@@ -65,7 +80,7 @@ class Client:
 
     @property
     def mode(self) -> int:
-        """The mode that the server has ordered: a number of :mod:`topwatch.edge.protocol.reporting`."""
+        """The mode that the server has ordered: ``ALL``, ``FILTER``, ``SAMPLE`` or ``MIXED``."""
         return self._mode
 
     def observe(self, tick: int, values: Sequence[float]) -> list[Message]:
@@ -75,7 +90,7 @@ class Client:
         if tick <= self._tick:
             raise DataError(f"tick: expected more than {self._tick}, got {tick}")
         self._tick, self._values = tick, tuple(map(float, values))
-        return self._reply() if self._owes else self._speak()
+        return self._reply() if self._owes else self._report()
 
     def receive(self, message: Message) -> list[Message]:
         """Take an order of the server and return what has to be sent; one for others, or an old one, is refused."""
@@ -94,7 +109,7 @@ class Client:
             self._ordered = message.tick
             self._mode, self._low, self._high = message.mode, message.low, message.high
             # An order may be older than the newest values.
-            return self._speak() if message.tick < self._tick and changed(self._sent, self._values) else []
+            return self._report() if message.tick < self._tick and changed(self._sent, self._values) else []
         if isinstance(message, Leave):  # the server took it for gone
             self.rejoin()
             return []
@@ -106,7 +121,7 @@ class Client:
         return []
 
     def leave(self) -> Leave:
-        """Return what a device says that goes."""
+        """Return the message of a device that goes."""
         self._joined = False
         return Leave(self.id, max(0, self._tick), self.run)
 
@@ -116,11 +131,11 @@ class Client:
         self._sent = self._values
         return [Reply(self.id, self._tick, self.run, self._values)]
 
-    def _speak(self) -> list[Message]:
+    def _report(self) -> list[Message]:
         values = self._values
         left = self._mode in (FILTER, MIXED) and outside(self._low, self._high, values)
         sampled = self._rate > 0.0 and is_sampled(self._seed, self._rate, self._tick)
-        if not speaks(self._mode, sampled, ranked(values), left, changed(self._sent, values)):
+        if not reports(self._mode, sampled, ranked(values), left, changed(self._sent, values)):
             return []
         kind = Update if self._joined else Join
         if left:
@@ -128,3 +143,64 @@ class Client:
         self._joined = True
         self._sent = values
         return [kind(self.id, self._tick, self.run, values)]
+
+
+def ranked(values: Iterable[Any]) -> Any:
+    """Return whether no value is missing.
+
+    >>> ranked([1.0, 2.0]), ranked([1.0, float("nan")])
+    (True, False)
+    """
+    whole: Any = True
+    for value in values:
+        whole = whole & (value == value)
+    return whole
+
+
+def outside(low: Iterable[Any], high: Iterable[Any], values: Iterable[Any]) -> Any:
+    """Return whether values have left the closed box; missing ones have.
+
+    >>> outside([0.0, 0.0], [1.0, 1.0], [0.5, 1.0]), outside([0.0], [1.0], [float("nan")])
+    (False, True)
+    """
+    left: Any = False
+    for least, most, value in zip(low, high, values, strict=True):
+        left = left | ((least <= value) & (value <= most) == False)  # noqa: E712
+    return left
+
+
+def changed(before: Iterable[Any], values: Iterable[Any]) -> Any:
+    """Return whether a value is another than before; missing and missing are the same.
+
+    >>> changed([1.0, float("nan")], [1.0, float("nan")]), changed([1.0], [2.0])
+    (False, True)
+    """
+    other: Any = False
+    for old, new in zip(before, values, strict=True):
+        other = other | ((old != new) & ((old == old) | (new == new)))
+    return other
+
+
+def reports(mode: Any, sampled: bool, whole: Any, left: Any, other: Any) -> Any:
+    """Return whether a client has to send its values at a timestamp.
+
+    Parameters
+    ----------
+    mode : int
+        What the server has ordered.
+    sampled : bool
+        Whether the schedule has this timestamp.
+    whole, left, other : bool
+        Results of :func:`ranked`, :func:`outside` and :func:`changed`, the last beside what was sent last.
+
+    Examples
+    --------
+    >>> reports(FILTER, True, True, False, True), reports(MIXED, True, True, False, True)
+    (False, True)
+    """
+    to_report = whole | other  # that values are missing is reported once
+    return (
+        ((mode == ALL) & other)
+        | (((mode == FILTER) | (mode == MIXED)) & left)
+        | (((mode == SAMPLE) | (mode == MIXED)) & to_report & sampled)
+    )

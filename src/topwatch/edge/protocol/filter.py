@@ -1,19 +1,19 @@
 """Filter: each record has a box, and as long as all stay in theirs the skyline has not changed. Exact at any time.
 
-Zhang et al., SIGMOD 2009, section 4 and Algorithms 1 to 5. A record speaks when it leaves its box; the server then asks
-those, and only those, without whose values dominance stays uncertain.
+Zhang et al., SIGMOD 2009, section 4 and Algorithms 1 to 5. A record reports when it leaves its box; the server then
+probes those, and only those, without whose values dominance stays uncertain.
 
 Differences to the paper:
 
 * Only pairs of skyline records are compared when filters are made (:mod:`topwatch.algorithms.skyline.kernels.filters`).
 * Algorithm 5 is greedy: between two records without filter it first chooses the bound that is best for the one. Only
-  probe sources inside the gap speak against taking all of it; without any the other fails at once. Here the boundary
+  probe sources inside the gap limit how much of it is taken; without any the other fails at once. Here the boundary
   between two such records is where the sum of both costs is least.
 * Filters reach to infinity where the paper's end at 0 and 1, and speeds are kept per column: columns need not have one
   scale.
 * Algorithm 2 probes one record after the other. Here probes go out in rounds, the most promising first and more in each
   round, so that a timestamp takes few round trips.
-* Of which dominator a filter is put behind the paper says nothing: here it is the one that costs least.
+* The paper leaves open which dominator a filter is put behind: here it is the one that costs least.
 
 Cost per timestamp with n records, f of them with new filters, s in the skyline and a not certainly dominated:
 O(n + a² + f s) comparisons; comparisons stop early.
@@ -23,12 +23,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from topwatch.algorithms.skyline.kernels import boxes, filters
-from topwatch.core.kernels.scoring import Floats, Ints
-from topwatch.edge.protocol.records import NONE, Outcome, Records, Settings
-from topwatch.edge.protocol.reporting import ALL, FILTER
+from topwatch.algorithms.skyline.kernels import dominance, filters
+from topwatch.core.arrays import NO_INTS, Floats, Ints
+from topwatch.edge.protocol.device_records import Outcome, Records, Settings
+from topwatch.edge.protocol.messages import ALL, FILTER
 
-PROBE_SOURCES = 64  # M of the paper, which does not say how many
+PROBE_SOURCES = 64  # M of the paper, which gives no number
 _SLOWEST = 1e-3  # of the mean speed: a record that never moved may
 
 
@@ -86,14 +86,14 @@ class FilterMethod(Records):
         """Return the records to probe (Algorithm 2)."""
         if self._rows is None:
             self._rows = self._candidates()
-            fresh = NONE
+            fresh = NO_INTS
         else:
-            fresh = np.concatenate(self._new) if self._new else NONE
+            fresh = np.concatenate(self._new) if self._new else NO_INTS
         self._new = []
         rows = self._rows = self._rows[self.alive[self._rows] & ~self._out[self._rows]]
-        open_rows = boxes.settle(self.low, self.high, rows, fresh, self._out, self._sure, self._witness)
+        open_rows = dominance.decide_dominance(self.low, self.high, rows, fresh, self._out, self._sure, self._witness)
         if not open_rows:
-            return NONE
+            return NO_INTS
         done = self._out | self._sure
         unknown = rows[~done[rows] & ~self.known[rows]]
         if unknown.size:
@@ -101,7 +101,7 @@ class FilterMethod(Records):
             return unknown[: -(-unknown.size // 4)]
         ask = np.zeros(len(self.alive), np.bool_)
         rows = rows[~self._out[rows]]
-        boxes.choose_suspects(self.low, self.high, rows, self.known, done, self._width, ask)
+        dominance.choose_suspects(self.low, self.high, rows, self.known, done, self._width, ask)
         if self._width == 1:
             self._log = [*self._log, *self.point[rows[~done[rows]][-PROBE_SOURCES:]]][-PROBE_SOURCES:]
         self._width *= 2
@@ -148,13 +148,13 @@ class FilterMethod(Records):
         rows = np.flatnonzero(members & ~settled)
         rows = rows[np.argsort(_order(self.high[rows]), kind="stable")]
         keep = np.zeros(rows.size, np.bool_)
-        boxes.keep_undominated(self.low, self.high, rows, keep)
+        dominance.keep_undominated(self.low, self.high, rows, keep)
         self._out[rows[~keep]] = True
         rows = rows[keep]
         return rows[np.argsort(_order(self.low[rows]), kind="stable")]
 
     def _settled(self) -> Ints:
-        rows = self._rows if self._rows is not None else NONE
+        rows = self._rows if self._rows is not None else NO_INTS
         return np.sort(rows[self._sure[rows] & self.alive[rows]])
 
     def _make_filters(self, skyline: Ints) -> None:

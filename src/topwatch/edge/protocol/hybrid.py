@@ -2,8 +2,8 @@
 
 Zhang et al., SIGMOD 2009, section 6 and Algorithm 7. Records in filter mode (FM) or mixed mode (MM) have filters that
 are kept right among themselves at every timestamp; those in MM, the skyline among them, and those in sampling mode (SM)
-speak at sampled timestamps. A record in FM is dominated by one in MM, so that the skyline of a sampled snapshot is that
-of the records in MM and SM (Lemma 6.1).
+report at sampled timestamps. A record in FM is dominated by one in MM, so that the skyline of a sampled snapshot is
+that of the records in MM and SM (Lemma 6.1).
 
 Readings of what the paper leaves open:
 
@@ -26,10 +26,10 @@ import math
 import numpy as np
 
 from topwatch.algorithms.skyline.kernels import filters
-from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.core.arrays import NO_INTS, Floats, Ints
+from topwatch.edge.protocol.device_records import Outcome, Settings
 from topwatch.edge.protocol.filter import FilterMethod
-from topwatch.edge.protocol.records import NONE, Outcome, Settings
-from topwatch.edge.protocol.reporting import ALL, FILTER, MIXED, SAMPLE
+from topwatch.edge.protocol.messages import ALL, FILTER, MIXED, SAMPLE
 
 FACTOR = 2.0  # of the sampling rate: more messages than that, and a record is sampled
 STEADY = 2  # samples for which the virtual filter has to hold, and after which a filter is evaluated
@@ -66,9 +66,9 @@ class Hybrid(FilterMethod):
 
     def questions(self) -> Ints:
         """Return the records to probe; one that has reported its values as a sample need not be."""
-        unsaid = np.flatnonzero(self.alive & (self.mode == ALL) & ~self.known)
-        if unsaid.size:  # one that reports every change and is silent has not changed
-            self._receive(unsaid, self.point[unsaid])
+        silent = np.flatnonzero(self.alive & (self.mode == ALL) & ~self.known)
+        if silent.size:  # one that reports every change and is silent has not changed
+            self._receive(silent, self.point[silent])
             self._rows = None
         probed = super().questions()
         while probed.size:
@@ -81,7 +81,7 @@ class Hybrid(FilterMethod):
         if self.settings.is_sampled(self.tick):
             front = self._settled()
             return np.compress(~self.known[front] & (self.sample[front] != self.tick), front)
-        return NONE
+        return NO_INTS
 
     def finish(self) -> Outcome:
         """End the timestamp."""
@@ -91,7 +91,7 @@ class Hybrid(FilterMethod):
         self.mode[fresh] = FILTER
         self.mode[fresh & self.in_skyline] = MIXED
         skyline = None
-        returned = NONE
+        returned = NO_INTS
         if self.settings.is_sampled(self.tick):
             sampled = np.flatnonzero(self.alive & (self.mode == SAMPLE))
             skyline = self._skyline(np.sort(np.concatenate([front, sampled])))

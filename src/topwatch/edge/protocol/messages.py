@@ -12,7 +12,6 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from topwatch.edge.protocol.reporting import ALL, MODES
 from topwatch.query.errors import DataError
 
 VERSION = 1
@@ -20,6 +19,13 @@ MOST_COLUMNS = 32
 LONGEST_ID = 64
 MOST_BYTES = 640  # of any message
 MOST_TICKS = (1 << 32) - 1
+
+# What a device reports.
+ALL = 0  # no filter, no schedule: every change is reported
+FILTER = 1  # FM: only what leaves the filter
+SAMPLE = 2  # SM: only at sampled timestamps
+MIXED = 3  # MM: both
+MODES = ("all", "filter", "sample", "mixed")
 
 Values: TypeAlias = tuple[float, ...]
 
@@ -34,6 +40,11 @@ def id_size(id: str) -> int:
         return 0
 
 
+def is_id(id: object) -> bool:
+    """Return whether something can be the id of a device."""
+    return isinstance(id, str) and 0 < id_size(id) <= LONGEST_ID
+
+
 @dataclass(frozen=True)
 class _Message:
     id: str
@@ -42,7 +53,7 @@ class _Message:
     number: ClassVar[int]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.id, str) or not 0 < id_size(self.id) <= LONGEST_ID:
+        if not is_id(self.id):
             raise DataError(f"id: expected 1 to {LONGEST_ID} bytes of UTF-8, got {self.id!r}")
         for name in ("tick", "run"):
             value = getattr(self, name)
@@ -59,7 +70,7 @@ class _Message:
 
 
 @dataclass(frozen=True)
-class _Telling(_Message):
+class _WithValues(_Message):
     values: Values = ()
 
     def __post_init__(self) -> None:
@@ -72,21 +83,21 @@ class _Telling(_Message):
 
 
 @dataclass(frozen=True)
-class Join(_Telling):
+class Join(_WithValues):
     """A device is there, with its values. Up."""
 
     number = 1
 
 
 @dataclass(frozen=True)
-class Update(_Telling):
+class Update(_WithValues):
     """The values of a device that left its filter or is sampled. Up."""
 
     number = 2
 
 
 @dataclass(frozen=True)
-class Reply(_Telling):
+class Reply(_WithValues):
     """The values of a device that was probed. Up."""
 
     number = 3
@@ -108,7 +119,7 @@ class Probe(_Message):
 
 @dataclass(frozen=True)
 class Filter(_Message):
-    """A new filter: speak when you leave it. Down. Without bounds: tell every change."""
+    """A new filter: report what leaves it. Down. Without bounds: report every change."""
 
     number = 6
     mode: int = ALL
@@ -177,7 +188,7 @@ def decode(data: bytes) -> Message:
     body = data[_HEADER.size + length :]
     try:
         name = data[_HEADER.size : _HEADER.size + length].decode()
-        if issubclass(kind, _Telling):
+        if issubclass(kind, _WithValues):
             values = struct.unpack(f"!{len(body) // 8}d", body)
             # NaN has many forms, and arithmetic complains of some of them.
             return kind(name, tick, run, tuple(math.nan if math.isnan(value) else value for value in values))

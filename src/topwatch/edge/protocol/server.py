@@ -10,13 +10,28 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from topwatch.algorithms.skyline.shares import Shares
-from topwatch.core.kernels.scoring import Floats
+from topwatch.algorithms.skyline.frequent import Shares
+from topwatch.core.arrays import Floats
 from topwatch.core.sampled_timestamps import check_guarantee
-from topwatch.edge.protocol.messages import Filter, Join, Leave, Message, Probe, Reply, Schedule, Update, Values
+from topwatch.core.saved_state import Fields, Saved
+from topwatch.edge.protocol.device_records import Settings
+from topwatch.edge.protocol.messages import (
+    ALL,
+    LONGEST_ID,
+    MOST_TICKS,
+    SAMPLE,
+    Filter,
+    Join,
+    Leave,
+    Message,
+    Probe,
+    Reply,
+    Schedule,
+    Update,
+    Values,
+    is_id,
+)
 from topwatch.edge.protocol.methods import build
-from topwatch.edge.protocol.records import Settings
-from topwatch.edge.protocol.reporting import ALL, SAMPLE
 from topwatch.monitor import snapshot_format
 from topwatch.query.errors import DataError, PlanError, QueryError
 from topwatch.query.queries import checked_prefer
@@ -25,7 +40,7 @@ _SPARE = 1024  # devices that are remembered though they are gone
 
 
 class Server:
-    """Keeps the skyline of devices that speak only when they must.
+    """Keeps the skyline of devices that report only when they must.
 
     A timestamp is :meth:`begin`, :meth:`receive` for what devices send, :meth:`ask` until it returns nothing and
     :attr:`waiting` is empty, then :meth:`finish`. What arrives between two timestamps counts for the next one, and as
@@ -103,8 +118,8 @@ class Server:
 
     def begin(self, tick: int) -> None:
         """Start a timestamp; timestamps rise."""
-        if tick <= self.tick or self._open:
-            raise DataError(f"tick: expected more than {self.tick}, after finish, got {tick}")
+        if not self.tick < tick <= MOST_TICKS or self._open:
+            raise DataError(f"tick: expected more than {self.tick}, at most {MOST_TICKS}, after finish, got {tick}")
         self._free_slots()
         self.tick, self._open = tick, True
         self._records.begin(tick)
@@ -161,7 +176,7 @@ class Server:
     def finish(self) -> list[Message]:
         """End the timestamp: set ``skyline`` (None where it was not sampled) and ``frequent``, return new orders."""
         if not self._open or self.waiting:
-            raise DataError(f"finish: {len(self.waiting)} devices have been asked and have not replied")
+            raise DataError(f"finish: {len(self.waiting)} devices were probed and have not replied")
         self._open = False
         self.late = []
         outcome = self._records.finish()
@@ -183,21 +198,24 @@ class Server:
 
     @classmethod
     def restore(cls, blob: bytes) -> Server:
-        """Return a server that goes on counting where a snapshot stopped, without devices.
+        """Return a server that continues the counts of a snapshot, without devices.
 
         Any other bytes are refused with a :class:`~topwatch.query.errors.DataError`.
         """
-        header, saved = snapshot_format.unpack(blob)
+        fields, arrays = snapshot_format.unpack(blob)
+        header, saved = Fields(fields), Saved(arrays)
         options, ids = header.raw("options"), header.raw("ids")
         header.expect(isinstance(options, list) and len(options) == 5, "options", "five numbers", options)
-        header.expect(isinstance(ids, list) and all(isinstance(id, str) for id in ids), "ids", "a list of names", ids)
+        # The name of a slot that is free is empty.
+        names = isinstance(ids, list) and all(id == "" or is_id(id) for id in ids)
+        header.expect(names, "ids", f"a list of names of up to {LONGEST_ID} bytes of UTF-8", ids)
         named = [id for id in ids if id]
         header.expect(len(set(named)) == len(named), "ids", "names that differ", ids)
         try:
             server = cls(header.raw("prefer"), header.raw("method"), *options)
         except (QueryError, PlanError) as error:
             raise DataError(f"snapshot: header: {error}") from None
-        server.tick = header.whole("tick", -1)
+        server.tick = header.whole("tick", -1, MOST_TICKS - 1)
         server._shares.grow(len(ids))
         server._shares.load(saved, np.arange(len(ids)))
         header.expect(
@@ -211,7 +229,7 @@ class Server:
         return server
 
     def _problem(self, message: Message) -> str:
-        """Say why a message is refused, in a word; nothing where it is not."""
+        """Return why a message is refused, in a word; nothing where it is not."""
         if not isinstance(message, Join | Update | Reply | Leave):
             return "direction"
         known = message.id in self._received
@@ -237,7 +255,7 @@ class Server:
         return self._slots[name]
 
     def _free_slots(self) -> None:
-        """Let new devices have the slots of those that are gone and in none of the skylines that count."""
+        """Free the slots of devices that are gone and in none of the skylines that count."""
         if len(self._slots) <= 2 * len(self._received) + _SPARE:
             return
         counted = set(self._shares.counted().tolist())

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from topwatch.algorithms.skyline.shares import Shares
-from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.algorithms.skyline.frequent import Shares
+from topwatch.core.arrays import Floats, Ints
 from topwatch.core.sampled_timestamps import check_guarantee
-from topwatch.edge.protocol import messages, reporting
+from topwatch.edge.protocol import client, messages
+from topwatch.edge.protocol.device_records import Outcome, Records, Settings
 from topwatch.edge.protocol.methods import build
-from topwatch.edge.protocol.records import Outcome, Records, Settings
 from topwatch.query.errors import DataError, QueryError
 from topwatch.query.queries import checked_prefer
 from topwatch.tables.skyband import skyband
@@ -28,7 +28,7 @@ EXACT = ("naive", "filter")
 
 @dataclass(frozen=True)
 class Report:
-    """What a simulation found and what it cost.
+    """The answers of a simulation and their cost.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ def run(
     failures = probes = 0
     for tick, snapshot in enumerate(snapshots):
         begin = time.process_time()
-        reported = clients.speakers(records, snapshot, settings.is_sampled(tick))
+        reported = clients.reporters(records, snapshot, settings.is_sampled(tick))
         client_seconds = time.process_time() - begin
         records.begin(tick)
         records.report(reported, snapshot[reported])
@@ -141,7 +141,7 @@ def run(
         seconds = time.process_time() - begin - client_seconds
         clients.bytes += clients.weigh(reported, messages.Update) + clients.weigh(outcome.scheduled, messages.Schedule)
         clients.bytes += clients.weigh(outcome.filtered, messages.Filter)
-        bare = int(np.count_nonzero(records.mode[outcome.filtered] == reporting.ALL))  # filters without bounds
+        bare = int(np.count_nonzero(records.mode[outcome.filtered] == messages.ALL))  # filters without bounds
         clients.bytes -= bare * (messages.size_of(messages.Filter, columns) - messages.size_of(messages.Filter, 0))
         if exact:
             right = frequent
@@ -169,7 +169,7 @@ def run(
 
 
 class _Clients:
-    """What clients remember: the values that they sent last. Their filters are those that the server has given."""
+    """The clients: the values that they sent last. Their filters are those that the server has given."""
 
     def __init__(self, count: int, columns: int) -> None:
         self.sent = np.full((count, columns), np.nan)
@@ -177,15 +177,15 @@ class _Clients:
         self._columns = columns
         self._names = np.char.str_len(np.arange(count).astype(str)) if count else np.zeros(0, np.int64)
 
-    def speakers(self, records: Records, snapshot: Floats, sampled: bool) -> Ints:
+    def reporters(self, records: Records, snapshot: Floats, sampled: bool) -> Ints:
         """Return the clients that send at a timestamp, and remember what they send."""
         records.make_room(len(snapshot))
         n = len(snapshot)
         now = snapshot.T
-        whole = reporting.ranked(now)
-        left = reporting.outside(records.low[:n].T, records.high[:n].T, now)
-        other = reporting.changed(self.sent.T, now)
-        reported = np.flatnonzero(reporting.speaks(records.mode[:n], sampled, whole, left, other))
+        whole = client.ranked(now)
+        left = client.outside(records.low[:n].T, records.high[:n].T, now)
+        other = client.changed(self.sent.T, now)
+        reported = np.flatnonzero(client.reports(records.mode[:n], sampled, whole, left, other))
         self.sent[reported] = snapshot[reported]
         return reported
 

@@ -1,12 +1,11 @@
 """Data sets as streams: Spark jobs that clean, scale, order and cut what the papers' experiments read.
 
-A data set is a file of its name in this folder: ``COLUMNS``, what it reads, and ``rows``, from the file's rows to those
-of the stream; the keywords of ``rows`` are its options.
+A data set is a function of its name in :mod:`topwatch.spark.datasets.catalogue`, from the file's rows to those of the
+stream; its keywords are the options.
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 from collections.abc import Mapping
@@ -15,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from topwatch.query.errors import DataError, QueryError, nearest_name
-from topwatch.spark.datasets.about import About
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from topwatch.spark.datasets.writing import About
 
 DATASETS = {
     "covtype": "forest cover, ten attributes in [0, 1], in the order of the file",
@@ -42,13 +42,13 @@ class Job:
 
     def run(self, spark: SparkSession) -> About:
         """Prepare it; return what was done."""
-        from topwatch.spark.datasets import steps, writing
+        from topwatch.spark.datasets import catalogue, steps, writing
 
-        about = About(self.name, dict(self.options))
-        module = _module(self.name)
+        about = writing.About(self.name, dict(self.options))
         with writing.settings(spark):
-            frame = steps.read(spark, str(self.file), module.COLUMNS, about)
-            writing.write(module.rows(frame, about, **self.options), self.out, self.rows_per_file, about)
+            frame = steps.read(spark, str(self.file), catalogue.COLUMNS[self.name], about)
+            rows = getattr(catalogue, self.name)(frame, about, **self.options)
+            writing.write(rows, self.out, self.rows_per_file, about)
         return about
 
 
@@ -103,12 +103,14 @@ def plan(
     force: bool = False,
     **options: Any,
 ) -> Job:
-    """Check what :func:`prepare` was asked for, before a Spark is started for it."""
+    """Check the arguments of :func:`prepare`, before a Spark is started for it."""
     if name not in DATASETS:
         raise QueryError(f"dataset: accepted are {', '.join(DATASETS)}, got {name!r}{nearest_name(name, DATASETS)}")
     if isinstance(rows_per_file, bool) or not isinstance(rows_per_file, int) or rows_per_file < 1:
         raise QueryError(f"rows_per_file: expected a whole number of at least 1, got {rows_per_file!r}")
-    known = inspect.signature(_module(name).rows).parameters
+    from topwatch.spark.datasets import catalogue, writing
+
+    known = inspect.signature(getattr(catalogue, name)).parameters
     accepted = [option for option, field in known.items() if field.kind is field.KEYWORD_ONLY]
     for option in options:
         if option not in accepted:
@@ -117,9 +119,7 @@ def plan(
     file = Path(source, f"{name}.parquet")
     if not file.is_file():
         raise DataError(f"from: there is no file {str(file)!r}")
-    from topwatch.spark.datasets.writing import check_folder
-
-    check_folder(Path(out).absolute(), force)
+    writing.check_folder(Path(out).absolute(), force)
     return Job(name, file.absolute(), Path(out).absolute(), rows_per_file, options)
 
 
@@ -130,7 +130,3 @@ def listing() -> str:
     covtype       forest cover, ten attributes in [0, 1], in the order of the file
     """
     return "\n".join(f"{name:13} {line}" for name, line in DATASETS.items())
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(f"{__name__}.{name}")

@@ -12,23 +12,20 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, TimestampNTZType, TimestampType
 
-from topwatch.query.errors import DataError, QueryError, nearest_name
+from topwatch.query.errors import DataError, QueryError, missing_column, nearest_name
 from topwatch.query.windows import duration
-from topwatch.spark.datasets.about import About
+from topwatch.spark.datasets.writing import ROW, About
+from topwatch.spark.source_frames import by_interval, spark_interval
 
-ROW = "_row"  # place of a row in its file
 MICROSECOND = 1_000  # nanoseconds
 
 
 def read(spark: SparkSession, path: str, columns: Sequence[str], about: About) -> DataFrame:
-    """Return the named columns of a Parquet file, and each row's place in it."""
+    """Return the named columns of a Parquet file, and each row's position in it."""
     frame = spark.read.parquet(path)
     for column in columns:
         if column not in frame.columns:
-            raise DataError(
-                f"{path}: column {column!r} is missing; columns are {', '.join(frame.columns)}"
-                f"{nearest_name(column, frame.columns)}"
-            )
+            raise missing_column(path, column, frame.columns)
     frame = frame.select(*columns, sf.col("_metadata.row_index").alias(ROW))
     about.rows_in = frame.count()
     return frame
@@ -112,13 +109,8 @@ def chunks(frame: DataFrame, keys: Sequence[str], value: str, span: str, combine
 
     Its time is the end of the interval, when the row is complete.
     """
-    combined = {"sum": _sum_in_order(value), "max": sf.max(value)}
-    if combine not in combined:
-        raise QueryError(f"combine: expected 'sum' or 'max', got {combine!r}{nearest_name(str(combine), combined)}")
-    interval = sf.window("time", _in_words("every", span))
-    grouped = frame.groupBy(*keys, interval.alias("_interval")).agg(combined[combine].alias(value))
     about.notes.append(f"one row per {', '.join(keys)} and {span}, at its end: the {combine} of {value}")
-    return grouped.withColumn("time", sf.col("_interval.end")).drop("_interval")
+    return by_interval(frame, keys, "time", value, span, combine)
 
 
 def snapshots(
@@ -132,11 +124,11 @@ def snapshots(
     step, span = duration("every", every), duration("over", over)
     if span % step:
         raise QueryError(f"over: expected a multiple of every, {every!r}, got {over!r}")
-    windows = sf.window("time", _in_words("over", over), _in_words("every", every))
+    windows = sf.window("time", spark_interval("over", over), spark_interval("every", every))
     counts = [sf.count_if(belongs).cast("double").alias(name) for name, belongs in classes.items()]
     seen = frame.groupBy(key, windows.alias("_window")).agg(*counts)
     seen = seen.withColumn("time", sf.col("_window.end")).drop("_window")
-    ends = frame.select(sf.window("time", _in_words("every", every)).end.alias("end"))
+    ends = frame.select(sf.window("time", spark_interval("every", every)).end.alias("end"))
     first, last = ends.agg(sf.min("end"), sf.max("end")).first() or (None, None)
     seen = seen.where(sf.col("time") <= sf.lit(last))
     after = sf.col("time") + sf.expr(f"INTERVAL {step // MICROSECOND} MICROSECOND")
@@ -151,7 +143,7 @@ def snapshots(
 
 
 def one_of(field: str, value: Any, accepted: Sequence[str]) -> str:
-    """Return an option that is one of a few words."""
+    """Return an option that is one of some names."""
     if value not in accepted:
         words = " or ".join(repr(word) for word in accepted)
         raise QueryError(f"{field}: expected {words}, got {value!r}{nearest_name(str(value), accepted)}")
@@ -169,24 +161,14 @@ def percentile(field: str, value: float | str) -> float:
     return percent
 
 
-def _sum_in_order(value: str) -> Column:
-    """Add from the smallest to the largest: the last digits of a sum of doubles depend on the order."""
-    return sf.aggregate(sf.array_sort(sf.collect_list(value)), sf.lit(0.0), lambda total, x: total + x)
-
-
-def _in_words(field: str, span: str) -> str:
-    """Return a span of time as Spark writes it: it does not know all of our words."""
-    return f"{duration(field, span) // MICROSECOND} microseconds"
-
-
 def _totals(frame: DataFrame, conditions: Mapping[str, Column]) -> dict[str, int]:
     """Count the rows for which conditions hold, all in one pass."""
     return _first(frame, [sf.count_if(condition).alias(name) for name, condition in conditions.items()])
 
 
-def _first(frame: DataFrame, asked: Sequence[Column]) -> dict[str, Any]:
-    if not asked:
+def _first(frame: DataFrame, aggregates: Sequence[Column]) -> dict[str, Any]:
+    if not aggregates:
         return {}
-    row = frame.agg(*asked).first()
+    row = frame.agg(*aggregates).first()
     assert row is not None, "an aggregate has a row"
     return row.asDict()

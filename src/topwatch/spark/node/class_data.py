@@ -1,9 +1,9 @@
-"""Java's classes, kept from one start of Spark to the next.
+"""The class-data archive: Java's classes as they are in memory, kept from one start of Spark to the next.
 
-To start, Spark reads, checks and links thousands of classes; Java can keep them as they are in memory then, in a file
-that it maps at the next start (application class data sharing). That takes some seconds off every start and off a
-stream's first micro-batch. The first run on a machine that has come as far as micro-batches writes the file after it
-has ended, in the background. Java itself looks whether the file suits it, and goes on without where it does not.
+To start, Spark reads, checks and links thousands of classes. Java can write them to a file that it maps at the next
+start (application class data sharing), which takes some seconds off every start and off a stream's first micro-batch.
+The first run on a machine that completes a micro-batch writes the file after it has ended, in the background. Java
+itself checks whether the file suits it, and starts without it where it does not.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from contextlib import suppress
 from glob import escape, glob
 
 from topwatch.core.kernel_cache import cache_directory
+from topwatch.spark import node
 
 MAGIC = bytes.fromhex("a8ab0bf0")  # Java writes it last
 FREE = 1 << 30  # bytes that must be free on the disk; the file has two hundred million
@@ -25,20 +26,20 @@ UNUSED = 30 * 86400.0  # seconds after which the file of another version is remo
 UNFINISHED = 600.0  # and one that Java has not come to the end of
 CONFIGURATIONS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")  # folders on the class path: Java refuses them
 
-GOOD = ".good"  # ending of a file that says that a run has loaded what a stream needs
+GOOD = ".good"  # ending of a file that marks an archive with all that a stream needs
 
 _written: list[str] = []  # by this process's Java, when it ends
 
 
 def options(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the words for Java's command line: to use the file, or to write it at the end; none where neither can be.
+    """Return options for Java's command line: to use the archive, or to write it at the end; none where neither can be.
 
     Parameters
     ----------
     environment : mapping
         Where ``JAVA_HOME`` and the like are looked up.
     """
-    version = _version(environment)
+    version = _version(environment) if node.enabled("class_data") else None
     folder = cache_directory("classes") if version is not None else None
     if folder is None or " " in folder:
         return ""
@@ -55,14 +56,14 @@ def options(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def keep() -> None:
-    """Say that what Java has loaded by now is worth keeping."""
+    """Mark what Java has loaded by now as worth keeping."""
     for path in _written:
         with suppress(OSError), open(path + GOOD, "wb"):
             pass
 
 
 def _version(environment: Mapping[str, str]) -> str | None:
-    """Return a few letters that differ where Java or Spark do; None where nothing can be kept."""
+    """Return a digest of the versions of Java and Spark; None where no archive can be kept."""
     import pyspark
 
     spark = environment.get("SPARK_HOME") or os.path.dirname(os.path.abspath(pyspark.__file__))
@@ -81,7 +82,7 @@ def _version(environment: Mapping[str, str]) -> str | None:
 
 
 def _tidy(folder: str, path: str) -> None:
-    """Give the file its name if a run has finished it, and remove what nobody has used for long."""
+    """Give the file its name if a run has finished it, and remove what has not been used for long."""
     for result in glob(f"{escape(path)}.*[0-9]"):
         with suppress(OSError), open(result, "rb") as file:
             if file.read(len(MAGIC)) == MAGIC:

@@ -8,11 +8,41 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topwatch.core.kernels.hashing import hash_texts
-from topwatch.core.kernels.partition import indices_of, number_keys, scatter
+from topwatch.core.grouping import indices_of, number_keys, scatter
+from topwatch.core.hashing import hash_texts, mix_all
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 _NOTHING = np.empty(0, np.int64)
+
+
+def bucket_keys(partitions: int) -> tuple[int, ...]:
+    """Return a number for each bucket so that Spark's hash puts each into a shuffle partition of its own.
+
+    >>> bucket_keys(4)
+    (12, 6, 2, 0)
+    """
+    result: dict[int, int] = {}
+    number = 0
+    while len(result) < partitions:
+        result.setdefault(_spark_hash(number) % partitions, number)
+        number += 1
+    return tuple(result[partition] for partition in range(partitions))
+
+
+def _spark_hash(number: int) -> int:
+    """Return Spark's hash of a whole number of 32 bits: Murmur3 with the seed 42."""
+    mask = 0xFFFFFFFF
+
+    def rotated(value: int, by: int) -> int:
+        return (value << by | value >> (32 - by)) & mask
+
+    mixed = rotated(number * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    hashed = (rotated(42 ^ mixed, 13) * 5 + 0xE6546B64) & mask
+    hashed ^= 4  # bytes
+    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & mask
+    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & mask
+    hashed ^= hashed >> 16
+    return hashed - (1 << 32) if hashed >> 31 else hashed
 
 
 def bucket_numbers(table: pa.Table, by: tuple[str, ...], buckets: int) -> np.ndarray:
@@ -30,7 +60,7 @@ def bucket_numbers(table: pa.Table, by: tuple[str, ...], buckets: int) -> np.nda
         return numbers
     total = np.zeros(table.num_rows, np.uint64)
     for name in by:
-        total = _mixed(total ^ _hashes(table.column(name)))
+        total = mix_all(total ^ _hashes(table.column(name)))
     result: np.ndarray = (total % np.uint64(buckets)).astype(np.int16 if buckets < 1 << 15 else np.int64)
     return result
 
@@ -63,7 +93,7 @@ def apart(table: pa.Table, number: np.ndarray, buckets: int) -> list[pa.Table]:
 
 
 def _plain(column: pa.ChunkedArray) -> bool:
-    """Tell whether values are eight bytes each, and none is missing."""
+    """Return whether values are eight bytes each, and none is missing."""
     kind = column.type
     fixed = pa.types.is_primitive(kind) and kind.bit_width == 64
     return fixed and not column.null_count
@@ -93,10 +123,10 @@ def _hashes(values: Any) -> np.ndarray:
         indices = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
         hashes = np.empty(len(texts), np.uint64)
         hash_texts(indices, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), hashes)
-    hashes = _mixed(hashes)
+    mixed = mix_all(hashes)
     if values.null_count:
-        hashes = np.where(values.is_null().to_numpy(zero_copy_only=False), _NULL, hashes)
-    return hashes
+        mixed = np.where(values.is_null().to_numpy(zero_copy_only=False), _NULL, mixed)
+    return mixed
 
 
 def _whole(values: pa.Array) -> np.ndarray:
@@ -104,12 +134,4 @@ def _whole(values: pa.Array) -> np.ndarray:
         values = pc.cast(values, pa.int32())
     numbers = pc.fill_null(pc.cast(values, pa.int64(), safe=False), 0).to_numpy(zero_copy_only=False)
     result: np.ndarray = np.ascontiguousarray(numbers)
-    return result
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """Spread values over all bits (the finaliser of SplitMix64)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    result: np.ndarray = values ^ (values >> np.uint64(31))
     return result

@@ -1,7 +1,7 @@
 """The order of rows: by time, then as their source had them, then as they lie in their partition.
 
-What says where in a source a row was is mostly the same for all rows of a partition: the file, its time. Such columns
-are taken out of a segment and noted beside it.
+The columns with a row's position in its source mostly have one value for all rows of a partition: the file, its time.
+Such columns are taken out of a segment and kept in its metadata.
 """
 
 from __future__ import annotations
@@ -9,14 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topwatch.spark.stream_spec import Spec
+from topwatch.spark.planner import Spec
 
 _CONSTANTS = b"constants"
+
+
+class Piece(NamedTuple):
+    """Rows of one partition, in order, and how many there were before they were pruned."""
+
+    rows: int
+    table: pa.Table
 
 
 def in_order(table: pa.Table, spec: Spec) -> pa.Table:
@@ -38,11 +45,11 @@ def order_keys(spec: Spec) -> list[str]:
 
 
 def is_sorted(table: pa.Table, keys: list[str]) -> bool:
-    """Tell whether rows are in the order of some columns."""
+    """Return whether rows are in the order of some columns."""
     if table.num_rows < 2 or not keys:
         return True
     if any(table.column(key).null_count for key in keys):
-        return False  # a comparison with nothing says nothing
+        return False  # a comparison with null is null
     keys = [key for key in keys if not _is_constant(table.column(key))]
     if not keys:
         return True
@@ -57,7 +64,7 @@ def is_sorted(table: pa.Table, keys: list[str]) -> bool:
 
 
 def _is_constant(column: pa.ChunkedArray) -> bool:
-    """Tell whether whole numbers without a gap are all the same, as places in a source mostly are."""
+    """Return whether whole numbers, none of them null, are all the same, as positions in a source mostly are."""
     if not pa.types.is_int64(column.type) or column.null_count:
         return False
     least, most = pc.min_max(column).as_py().values()
@@ -65,7 +72,7 @@ def _is_constant(column: pa.ChunkedArray) -> bool:
 
 
 def squeeze(table: pa.Table, columns: Iterable[str]) -> pa.Table:
-    """Take columns out that have one value in all rows, and note them in the table's metadata."""
+    """Take columns out that have one value in all rows, and keep them in the table's metadata."""
     result = {}
     for name in columns:
         column = table.column(name)
@@ -78,7 +85,7 @@ def squeeze(table: pa.Table, columns: Iterable[str]) -> pa.Table:
 
 
 def with_constants(table: pa.Table, values: dict[str, Any]) -> pa.Table:
-    """Take columns out whose values are known, and note them in the table's metadata."""
+    """Take columns out whose values are known, and keep them in the table's metadata."""
     return table.drop_columns(list(values)).replace_schema_metadata({_CONSTANTS: json.dumps(values)})
 
 

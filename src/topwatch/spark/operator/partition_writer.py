@@ -1,4 +1,4 @@
-"""The bulk stage: the rows of a partition into a segment, and only references to it onwards.
+"""The bulk stage: writes the rows of a partition into a segment, and hands on references to it.
 
 It runs inside ``mapInArrow``, where rows come as Arrow batches and cost least. Rows are put into the order of their
 source, those of one bucket together, and written while Spark makes the next ones; what is shuffled is one line per
@@ -8,44 +8,24 @@ lines themselves.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from topwatch.spark.node.worker_tuning import tune_worker
 from topwatch.spark.operator.ordering import in_order, squeeze
+from topwatch.spark.operator.quarantine import split
+from topwatch.spark.operator.references import BAD, COUNT, KEPT, ROWS, SCHEMA, Reference
+from topwatch.spark.planner import Spec
 from topwatch.spark.state.manifest import CENSUS, check_partitions
-from topwatch.spark.state.segments import Folder, Segment, pack
-from topwatch.spark.stream_spec import Spec
+from topwatch.spark.state.segments import Segment, pack
 
-KEPT_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"  # as many as the checkpoint was begun with
-PIECE = 1 << 15  # rows of a piece, for each bucket
-MOST = 1 << 20
-ROWS, BAD, KEPT, COUNT = 0, 1, 2, 3  # what a reference points to: rows, refused ones, what pruning has left, nothing
-SCHEMA = (
-    "bucket int, kind int, part int, piece int,"
-    " segment string, data binary, start bigint, size bigint, rows bigint, check bigint"
-)
-_FIELDS = pa.schema(
-    [
-        ("bucket", pa.int32()),
-        ("kind", pa.int32()),
-        ("part", pa.int32()),
-        ("piece", pa.int32()),
-        ("segment", pa.string()),
-        ("data", pa.binary()),
-        ("start", pa.int64()),
-        ("size", pa.int64()),
-        ("rows", pa.int64()),
-        ("check", pa.int64()),
-    ]
-)
+BEGUN_WITH = "spark.sql.streaming.internal.stateStore.partitions"  # how many partitions the checkpoint was begun with
+PIECE_ROWS = 1 << 15  # for each bucket
+MOST_PIECE_ROWS = 1 << 20
 
 
-class Bulk:
+class PartitionWriter:
     """The function for ``mapInArrow``."""
 
     def __init__(self, spec: Spec) -> None:
@@ -55,20 +35,18 @@ class Bulk:
         """Turn a partition's rows into references; they may be used once the last of them is handed on."""
         from pyspark import TaskContext
 
-        tune_worker()
         task = TaskContext.get()
         assert task is not None
-        kept = task.getLocalProperty(KEPT_PARTITIONS)
-        if self._spec.by and kept is not None:  # said before anything is done; the state has the last word
-            check_partitions(int(kept), len(self._spec.buckets))
-        folder = Folder(self._spec.segments) if self._spec.segments is not None else None
-        writer = _Writer(self._spec, folder, task.stageId(), task.partitionId())
+        begun = task.getLocalProperty(BEGUN_WITH)
+        if self._spec.by and begun is not None:  # refused before anything is done; the state has the last word
+            check_partitions(int(begun), len(self._spec.buckets))
+        writer = _Writer(self._spec, task.stageId(), task.partitionId())
         pruner = None
-        if self._spec.pruned:
+        if self._spec.plan.pruned:
             from topwatch.spark.operator.pruning import Pruner
 
             pruner = Pruner(self._spec)
-        for piece in _pieces(batches, min(MOST, PIECE * max(2, len(self._spec.buckets)))):
+        for piece in _pieces(batches, min(MOST_PIECE_ROWS, PIECE_ROWS * max(2, len(self._spec.buckets)))):
             table = piece.rename_columns(self._spec.carried)
             good, bad = split(table, self._spec)
             if good.num_rows and pruner is not None:
@@ -78,22 +56,23 @@ class Bulk:
             if bad.num_rows:
                 writer.carry(BAD, bad if self._spec.quarantine is not None else None, bad.num_rows)
         if pruner is not None:
-            for rows, left in pruner.pieces():
-                writer.carry(KEPT, left, rows)
-        if writer.close():
-            yield pa.RecordBatch.from_pylist(writer.lines, schema=_FIELDS)
+            for rows, kept in pruner.pieces():
+                writer.carry(KEPT, kept, rows)
+        lines = writer.close()
+        if lines:
+            yield pa.RecordBatch.from_pylist([line._asdict() for line in lines], schema=SCHEMA)
 
 
 class _Writer:
-    """Writes pieces into one segment, or into the lines where there is no folder, and keeps the lines."""
+    """Writes pieces into one segment, or into the lines where the plan names no folder, and keeps the lines."""
 
-    def __init__(self, spec: Spec, folder: Folder | None, stage: int, part: int) -> None:
+    def __init__(self, spec: Spec, stage: int, part: int) -> None:
         self._spec = spec
-        self._folder = folder
+        self._folder = spec.folder
         self._stage = stage
         self._part = part
         self._segment: Segment | None = None
-        self.lines: list[dict[str, Any]] = []
+        self._lines: list[Reference] = []
 
     def rows(self, table: pa.Table) -> None:
         """Write rows, those of each bucket apart."""
@@ -116,6 +95,7 @@ class _Writer:
         if self._segment is None:
             # A task that is run again has the same stage: it writes the same bytes under the same name.
             self._segment = self._folder.create(f"{self._spec.run}-{self._stage:07d}-p{self._part:05d}")
+        # The segment gets its name when it is closed.
         self._line(self._spec.buckets[bucket], ROWS, **self._segment.add_table(table)._asdict())
 
     def carry(self, kind: int, table: pa.Table | None, rows: int, bucket: int = 0) -> None:
@@ -123,21 +103,17 @@ class _Writer:
         data = pack(table).to_pybytes() if table is not None else None
         self._line(self._spec.buckets[bucket], kind, data=data, rows=rows)
 
-    def close(self) -> bool:
-        """Make the segment safe; tell whether there are lines."""
+    def close(self) -> list[Reference]:
+        """Close the segment; return the lines."""
         if self._segment is not None:
             name = self._segment.close()
-            for line in self.lines:
-                if line["segment"] is not None:
-                    line["segment"] = name
-        if self.lines and self._spec.by:
+            self._lines = [line if line.segment is None else line._replace(segment=name) for line in self._lines]
+        if self._lines and self._spec.by:
             self._line(CENSUS, COUNT)
-        return bool(self.lines)
+        return self._lines
 
     def _line(self, bucket: int, kind: int, **what: Any) -> None:
-        where = {"bucket": bucket, "kind": kind, "part": self._part, "piece": len(self.lines)}
-        nothing = {"segment": None, "data": None, "start": 0, "size": 0, "rows": 0, "check": 0}
-        self.lines.append({**where, **nothing, **what})
+        self._lines.append(Reference(bucket, kind, self._part, len(self._lines), **what))
 
 
 def _pieces(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
@@ -152,22 +128,3 @@ def _pieces(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
             rows, buffered = 0, []
     if rows:
         yield pa.Table.from_batches(buffered)
-
-
-def split(table: pa.Table, spec: Spec) -> tuple[pa.Table, pa.Table]:
-    """Return the rows that can be used, and the others as (reason, raw)."""
-    reasons = [(spec.id, "id is null")] + ([(spec.time, "time is null")] if spec.time else [])
-    bad: list[pa.Table] = []
-    for column, reason in reasons:
-        if table.column(column).null_count:
-            missing = pc.is_null(table.column(column))
-            bad.append(refuse(table.filter(missing), reason, spec))
-            table = table.filter(pc.invert(missing))
-    return table, pa.concat_tables(bad) if bad else table.slice(0, 0)
-
-
-def refuse(table: pa.Table, reason: str, spec: Spec) -> pa.Table:
-    """Return rows as they go to the quarantine."""
-    shown = [name for name in spec.carried if name in table.column_names and name not in spec.order]
-    raw = [json.dumps(row, default=str) for row in table.select(shown).to_pylist()]
-    return pa.table({"reason": pa.array([reason] * len(raw), pa.string()), "raw": pa.array(raw, pa.string())})

@@ -1,10 +1,10 @@
-"""A bucket from micro-batch to micro-batch: rows by reference into its windows, and its manifest onwards.
+"""The stateful operator: takes a bucket from version to version of its state, one micro-batch each.
 
 Buckets stay warm in the Python worker between micro-batches. A warm one is taken out before it changes and put back
 with the new version's token afterwards: a task that is tried again finds either the version that the store names, or
-none and reads it from its segments. So Spark's own commit decides what counts. Nobody tells a worker that a query has
-been stopped: buckets that nothing came for in a while are released when others work. A task that runs in another worker
-of the same machine than the one before it sends its references there (:mod:`topwatch.spark.node.peers`).
+none and reads it from its segments. So Spark's own commit decides what counts. A worker is not notified when a query
+stops: buckets without a task for a while are released when others work. A task that runs in another worker
+of the same machine than the one before it sends its references there (:mod:`topwatch.spark.operator.peer_tasks`).
 """
 
 from __future__ import annotations
@@ -12,65 +12,94 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from topwatch.query.errors import DataError
-from topwatch.spark.node.worker_tuning import UNSAID, Hints
-from topwatch.spark.operator.bucket import Bucket, Slices
-from topwatch.spark.operator.partition_writer import BAD
-from topwatch.spark.operator.pruned_bucket import PrunedBucket
+from topwatch.spark.operator.bucket import Bucket
+from topwatch.spark.operator.ordering import Piece
 from topwatch.spark.operator.quarantine import write_refused
+from topwatch.spark.operator.references import BAD, Reference
+from topwatch.spark.planner import Spec
 from topwatch.spark.state.backends import StateBackend
-from topwatch.spark.state.manifest import OTHERS, Manifest, MicroBatch, check_partitions
+from topwatch.spark.state.manifest import Manifest, MicroBatch
 from topwatch.spark.state.segments import Part, unpack
-from topwatch.spark.stream_spec import Spec
+from topwatch.spark.state.status import Status, write_status
 
 REPLAY = 4  # how many times as many rows as the state has may be replayed at a restart
 LEAST_REPLAY = 1 << 20
 READERS = 4  # threads that read segments
-IDLE = 60.0  # seconds after which a bucket is read again rather than kept in memory
+IDLE = 60.0  # seconds at least that a bucket stays in memory without a task
 MANY = 256  # micro-batches in the log; with more of them, a snapshot costs less than their names
-
-Reference = dict[str, Any]
-Taken = tuple[pa.Table, pa.Table, Bucket | PrunedBucket]  # what is emitted, what came too late, the bucket after it
 
 _warm: dict[str, Warm] = {}
 
 
+class Hints(NamedTuple):
+    """Names that Spark gives to a task where its query's own thread has started it; only for display.
+
+    A job that a user's own thread starts, as in ``foreachBatch``, has none of it. State, segments and versions never
+    depend on it.
+    """
+
+    query: str | None = None  # the streaming query's id, which a restart keeps
+    batch: int | None = None  # the number of the micro-batch
+
+
+NO_HINTS = Hints()
+
+
+def hints() -> Hints:
+    """Return the hints about this task."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    if task is None:
+        return Hints()
+    batch = task.getLocalProperty("streaming.sql.batchId")
+    return Hints(task.getLocalProperty("sql.streaming.queryId"), int(batch) if batch is not None else None)
+
+
 class Warm(NamedTuple):
-    """A bucket that waits for its next micro-batch, in the version of a token."""
+    """A bucket in memory between micro-batches, in the version of a token."""
 
     token: str
-    bucket: Bucket | PrunedBucket
+    bucket: Bucket
     since: float  # seconds, of a clock that does not jump
 
 
 @dataclass
 class Task:
-    """What a bucket is to do: the state that the store has, and what came."""
+    """The input of a micro-batch for one bucket: the state in the store, and references to rows."""
 
     state: bytes | None
     references: list[Reference]
     watermark: int | None = None
-    kept: bytes | None = None  # pruned streams: what is kept lies in the store itself
-    shown: Hints = UNSAID
+    shown: Hints = NO_HINTS
+
+
+class Publication(NamedTuple):
+    """What the backend has to know of a version before it may be committed."""
+
+    manifest: Manifest
+    new: list[Part]  # parts that no version before it has named
+    gone: str  # the metadata file of the version before the one that it follows
+    released: list[str]  # segments that can be removed unless other versions need them
+    query: str | None
+    status: Status
 
 
 @dataclass
-class Done:
-    """What came of it: the state for the store, what is emitted, and when to wake up without rows."""
+class TaskResult:
+    """What came of a task: the state for the store, what is emitted, and when to wake up without rows."""
 
     state: bytes
     result: pa.Table
     next_time: int | None
-    kept: bytes | None = None
-    result_buffer: str | None = None  # where what is emitted lies, if a peer worker has computed it
-    publish: Callable[[], None] = lambda: None  # has to be called before the state may be committed
+    publication: Publication | None = None  # None where a peer worker has published already
 
 
 class StatefulOperator:
@@ -91,134 +120,130 @@ class StatefulOperator:
         self._bucket = bucket
         self._backend = backend
 
-    def advance(self, task: Task) -> Done:
-        """Take a micro-batch."""
-        manifest = self.manifest(task)
+    @property
+    def shared(self) -> bool:
+        """Whether other threads and processes reach the segments too."""
+        return self._backend.shared
+
+    def advance(self, task: Task, manifest: Manifest | None = None) -> TaskResult:
+        """Take a micro-batch; ``manifest`` is the task's, where it has been read already."""
+        manifest = self.manifest(task) if manifest is None else manifest
         manifest.begin(bool(task.references))
-        known = manifest.names()
-        lines = sorted(task.references, key=lambda line: (line["part"], line["piece"]))
-        refused = [line for line in lines if line["kind"] == BAD]
-        good = [line for line in lines if line["kind"] != BAD]
-        take = self._take_kept if self._spec.pruned else self._take_rows
-        result, late, bucket = take(manifest, task, good)
-        manifest.refused += sum(int(line["rows"]) for line in refused)
+        known, base = manifest.names(), manifest.base
+        lines = sorted(task.references, key=lambda line: (line.part, line.piece))
+        refused = [line for line in lines if line.kind == BAD]
+        good = [line for line in lines if line.kind != BAD]
+        held = _warm.pop(self.name(manifest), None)  # no other task can take it
+        warm = held is not None and held.token == manifest.token
+        bucket = held.bucket if held is not None and warm else self._rebuilt(manifest)
+        result, late, lost = self._take(bucket, manifest, task, good)
+        if manifest.base not in (None, base) and not self._spec.derived:
+            # Such an algorithm goes on from a snapshot in another way: so it does whether that is read again or not.
+            bucket = self._rebuilt(manifest)
+        manifest.refused += sum(int(line.rows) for line in refused)
         if self._spec.quarantine is not None:
-            bad = [unpack(line["data"]) for line in refused]
+            bad = [unpack(line.data) for line in refused]
             write_refused(self._spec, manifest.number, self._bucket, [*bad, late], task.shown.batch)
         gone = manifest.before
         manifest.renew()
-        released = self._backend.release(manifest, self._spec.retain)
+        released = self._backend.release(manifest, lost, self._spec.retain)
         new = [part for part in manifest.parts() if part.segment not in known]
-        kept = bucket.save() if self._spec.pruned else None
         status = dataclasses.replace(bucket.status(), batch=manifest.number, refused=manifest.refused)
+        publication = Publication(manifest, new, gone, released, task.shown.query, status)
+        now = time.monotonic()
+        _warm[self.name(manifest)] = Warm(manifest.token, bucket, now)
+        if held is not None:  # the others may not have had their tasks of this micro-batch yet
+            forget(max(IDLE, 2 * (now - held.since)))
+        return TaskResult(manifest.to_bytes(), result, bucket.next_time, publication)
 
-        def publish() -> None:
-            self._backend.publish(manifest, new, gone, released)
-            self._backend.show(task.shown.query, status)
-
-        if isinstance(bucket, Bucket):
-            bucket.prepare()
-        _warm[self.name(manifest)] = Warm(manifest.token, bucket, time.monotonic())
-        forget(IDLE)
-        return Done(manifest.to_bytes(), result, bucket.next_time, kept, publish=publish)
+    def publish(self, done: TaskResult) -> None:
+        """Publish a new version and its status; to be called before its state is committed."""
+        made = done.publication
+        if made is not None:
+            self._backend.publish(made.manifest, made.new, made.gone, made.released)
+            if self._spec.segments is not None:
+                write_status(self._spec.segments, made.query, self._bucket, made.status)
 
     def manifest(self, task: Task) -> Manifest:
         """Return the manifest in the store; one that was made for other queries is refused."""
-        manifest, mine = Manifest.from_bytes(task.state), self._spec.fingerprint()
-        if task.state is not None and manifest.made_for != mine:
-            raise DataError(OTHERS)
-        if task.state is not None:
-            check_partitions(manifest.buckets, len(self._spec.buckets))
-        manifest.made_for, manifest.buckets = mine, len(self._spec.buckets)
-        return manifest
+        return Manifest.of(task.state, self._spec.fingerprint(), len(self._spec.buckets))
 
     def name(self, manifest: Manifest) -> str:
-        """Return what the bucket is called among peer workers; buckets of two calls of ``watch`` are never the same."""
+        """Return the bucket's name among peer workers; buckets of two calls of ``watch`` never share one."""
         return f"{self._spec.run}-{manifest.state}"
 
     def warm(self, manifest: Manifest) -> bool:
-        """Tell whether this process has the bucket in the version of a manifest."""
-        result = _warm.get(self.name(manifest))
-        return result is not None and result.token == manifest.token
+        """Return whether this process has the bucket in the version of a manifest."""
+        warm = _warm.get(self.name(manifest))
+        return warm is not None and warm.token == manifest.token
 
-    def _take_kept(self, manifest: Manifest, task: Task, lines: list[Reference]) -> Taken:
-        bucket = self._taken_out(manifest)
-        if not isinstance(bucket, PrunedBucket):
-            bucket = PrunedBucket(self._spec) if task.kept is None else PrunedBucket.load(self._spec, task.kept)
-        result = bucket.take([(int(line["rows"]), unpack(line["data"])) for line in lines])
-        return result, pa.table({}), bucket
-
-    def _take_rows(self, manifest: Manifest, task: Task, lines: list[Reference]) -> Taken:
-        bucket = self._taken_out(manifest)
-        if not isinstance(bucket, Bucket):
-            bucket = self._rebuilt(manifest)
+    def _take(
+        self, bucket: Bucket, manifest: Manifest, task: Task, lines: list[Reference]
+    ) -> tuple[pa.Table, pa.Table, list[Part]]:
+        """Take in rows, and record in the manifest what the state is made of then; return what it no longer names."""
+        if self._spec.plan.pruned:
+            result, late = bucket.take([Piece(int(line.rows), unpack(line.data)) for line in lines], None)
+            return result, late, self._rebase(bucket, manifest)
         parts = []
         for line in lines:
-            if line["segment"] is None:
-                parts.append(self._backend.put(manifest, pa.py_buffer(line["data"]), int(line["rows"])))
-            else:
-                parts.append(_part(line))
-        twice = manifest.names().intersection(part.segment for part in parts)
-        if twice:
+            there = line.in_folder()
+            parts.append(there or self._backend.put(manifest, pa.py_buffer(line.data), int(line.rows)))
+        known = manifest.names().intersection(part.segment for part in parts)
+        if known:
             raise DataError(
-                f"state: it has the rows of {min(twice)} already; the checkpoint's state is not that of the micro-batch"
+                f"state: it has the rows of {min(known)} already; the checkpoint's state is not that of the micro-batch"
                 " before. Go back to a good copy, or start with a new checkpoint"
             )
-        result, late = bucket.take(self._read(parts, recent=True), task.watermark, self._before(manifest.log))
+        result, late = bucket.take(self._read(parts), task.watermark)
         manifest.log.append(MicroBatch(parts, task.watermark))
-        enough, few = self._spec.replayable, len(manifest.log) <= MANY
+        enough, few, lost = self._spec.replayable, len(manifest.log) <= MANY, []
         if enough and few and manifest.rows >= enough:
-            self._backend.drop(manifest.trim(enough, bucket.rows))
-        elif not few or (not enough and manifest.rows > max(LEAST_REPLAY, REPLAY * bucket.live())):
-            base = self._backend.put(manifest, pa.py_buffer(bucket.save(self._before(manifest.log))))
-            self._backend.drop(manifest.rebase(base))
-        return result, late, bucket
+            lost = manifest.trim(enough)
+        elif not few or (not enough and manifest.rows > max(LEAST_REPLAY, REPLAY * bucket.status().live)):
+            lost = self._rebase(bucket, manifest)
+        return result, late, lost
+
+    def _rebase(self, bucket: Bucket, manifest: Manifest) -> list[Part]:
+        """Begin the log again, behind a snapshot; return the parts that are no longer named."""
+        return manifest.rebase(self._backend.put(manifest, pa.py_buffer(bucket.save())))
 
     def _rebuilt(self, manifest: Manifest) -> Bucket:
-        base = manifest.base
-        bucket = Bucket.load(self._spec, self._backend.get(base)) if base is not None else Bucket(self._spec)
-        over = 0
-        if manifest.skipped and isinstance(self._spec.every, int):
+        """Make the bucket of a version: from its snapshot, and the rows that came since."""
+        bucket = Bucket(self._spec)
+        if manifest.base is not None:
+            bucket.load(self._backend.get(manifest.base).to_pybytes())
+        over, every = 0, self._spec.settings.every
+        if manifest.base is None and manifest.skipped and isinstance(every, int):
             # Evaluations fall on the same rows as before only from a multiple of their distance on.
-            over = -manifest.skipped % self._spec.every
+            over = -manifest.skipped % every
             bucket.begin(manifest.skipped + over)
-        for index, batch in enumerate(manifest.log):
-            leave = min(over, batch.rows)
-            over -= leave
-            bucket.take(self._read(batch.parts), batch.watermark, self._before(manifest.log[:index]), leave)
+        for batch in manifest.log:
+            skip = min(over, batch.rows)
+            over -= skip
+            bucket.take(self._read(batch.parts), batch.watermark, skip)
         return bucket
 
-    def _before(self, batches: list[MicroBatch]) -> Slices:
-        """Return what reads micro-batches again."""
-        return lambda: (self._read(batch.parts) for batch in batches)
-
-    def _taken_out(self, manifest: Manifest) -> Bucket | PrunedBucket | None:
-        """Return the warm bucket if it is of the version that the store has. Nobody else finds it meanwhile."""
-        result = _warm.pop(self.name(manifest), None)
-        return result.bucket if result is not None and result.token == manifest.token else None
-
-    def _read(self, parts: list[Part], recent: bool = False) -> list[pa.Table]:
-        """Read rows: those of this micro-batch from memory where they are, others as the disk has kept them."""
-        result = {part: self._backend.near(part) for part in parts} if recent else {}
-        rest = [part for part in parts if result.get(part) is None]
-        if len(rest) > 1 and self._backend.parallel:
+    def _read(self, parts: list[Part]) -> list[Piece]:
+        """Read rows."""
+        if len(parts) > 1 and self.shared:
             with ThreadPoolExecutor(READERS) as readers:
-                result.update(zip(rest, readers.map(self._backend.get, rest), strict=True))
+                read = list(readers.map(self._backend.get, parts))
         else:
-            result.update((part, self._backend.get(part)) for part in rest)
-        return [unpack(result[part]) for part in parts]
+            read = [self._backend.get(part) for part in parts]
+        return [Piece(part.rows, unpack(data)) for part, data in zip(parts, read, strict=True)]
+
+
+def holds(name: str) -> bool:
+    """Return whether this process has a bucket in some version."""
+    return name in _warm
 
 
 def forget(idle: float) -> None:
     """Release buckets that no task has used for longer than some seconds."""
     oldest = time.monotonic() - idle
     gone = []
-    for key, warm in list(_warm.items()):  # a thread for a peer worker may take one out meanwhile
+    for key, warm in list(_warm.items()):  # a thread for a peer worker may take one out
         if warm.since < oldest:
             gone.append(_warm.pop(key, None))
-    if gone:  # their memory goes back to the system elsewhere: nobody here should wait for it
+    if gone:  # in a thread: releasing memory takes time
         threading.Thread(target=gone.clear, name="topwatch forgets", daemon=True).start()
-
-
-def _part(line: Reference) -> Part:
-    return Part(line["segment"], *(int(line[name]) for name in ("start", "size", "rows", "check")))

@@ -1,9 +1,9 @@
 """A database table that takes each micro-batch once, whatever is tried again.
 
 Spark's tasks can only add rows in transactions of their own, so they write to ``<table>_staging``. One transaction of
-the driver's then moves the batch from there into the table and notes (query, batch) in ``<table>_batches``: a crash
-before its end leaves neither, a batch that is noted is not moved again. Rows of a batch are told apart by their
-values, so that a task that ran twice counts once; changes and answers are distinct by nature.
+the driver's then moves the batch from there into the table and records (query, batch) in ``<table>_batches``: a crash
+before its end leaves neither, a batch that is recorded is not moved again. Rows of a batch have numbers, which are the
+same where a task ran twice, so that it counts once.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from topwatch.query.errors import QueryError
+from topwatch.spark.session import quoted
 
 QUERY = "_query_id"
 BATCH = "_batch_id"
+ROW = "_row"  # its number in the batch
 
 _TYPES = "createTableColumnTypes"  # an option of Spark's: types that it would not choose itself
 _DRIVERS = {
@@ -30,6 +32,16 @@ _DRIVERS = {
 }
 
 
+def numbered(frame: DataFrame, name: str) -> DataFrame:
+    """Add a column that numbers the rows of a micro-batch, with the same numbers where a task is tried again.
+
+    Values alone do not distinguish rows: ids may repeat, and then two changes may be equal. The order in which a task
+    gives its rows may be another one the next time; sorted by their values they have one, but for rows that are equal.
+    """
+    ordered = frame.sortWithinPartitions(*[sf.col(quoted(column)) for column in frame.columns])
+    return ordered.select("*", sf.monotonically_increasing_id().alias(name))
+
+
 def driver_of(url: str) -> str:
     """Return the class of the driver for an address; Spark finds by itself only drivers that it was started with.
 
@@ -38,7 +50,7 @@ def driver_of(url: str) -> str:
     """
     database = url.split(":")[1] if url.startswith("jdbc:") else url.split(":")[0]
     if database not in _DRIVERS:
-        # Not the whole address: passwords may stand there.
+        # Not the whole address: it may hold a password.
         raise QueryError(f"sink.jdbc.options.driver: is missing, and {database!r} does not tell the driver's class")
     return _DRIVERS[database]
 
@@ -78,7 +90,7 @@ class Table:
 
         The frame is always computed, once: Spark commits state and watermarks only of batches that ran.
         """
-        staged = frame.select(sf.lit(query).alias(QUERY), sf.lit(batch).cast("long").alias(BATCH), "*")
+        staged = numbered(frame, ROW).select(sf.lit(query).alias(QUERY), sf.lit(batch).cast("long").alias(BATCH), "*")
         if not self._is_ready:
             self._prepare(frame, staged)
             self._is_ready = True
@@ -107,10 +119,10 @@ class Table:
         this = f"{self._quoted(QUERY)} = ? AND {self._quoted(BATCH)} = ?"
         if not _has_rows(connection, f"SELECT 1 FROM {self._batches} WHERE {this}", query, batch):
             names = ", ".join(self._quoted(name) for name in columns)
-            moved = f"SELECT DISTINCT {names} FROM {self._staging} WHERE {this}"
-            _run(connection, f"INSERT INTO {self._name} ({names}) {moved}", query, batch)
-            noted = f"{self._quoted(QUERY)}, {self._quoted(BATCH)}"
-            _run(connection, f"INSERT INTO {self._batches} ({noted}) VALUES (?, ?)", query, batch)
+            once = f"SELECT DISTINCT {self._quoted(ROW)}, {names} FROM {self._staging} WHERE {this}"
+            _run(connection, f"INSERT INTO {self._name} ({names}) SELECT {names} FROM ({once}) staged", query, batch)
+            key = f"{self._quoted(QUERY)}, {self._quoted(BATCH)}"
+            _run(connection, f"INSERT INTO {self._batches} ({key}) VALUES (?, ?)", query, batch)
         self._clear(connection, query)
 
     def _exists(self, table: str) -> bool:

@@ -1,4 +1,4 @@
-"""A running query, followed from micro-batch to micro-batch until it ends or someone asks it to."""
+"""A running query, followed from micro-batch to micro-batch until it ends or is interrupted."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class RunError(TopwatchError):
 
 
 class View(Protocol):
-    """Shows how a run goes, from plain numbers and words."""
+    """Shows the progress of a run, from plain numbers and text."""
 
     def phase(self, words: str) -> None:
-        """Take what is being waited for; empty while a micro-batch is under way."""
+        """Show what the run waits for; empty during a micro-batch."""
 
-    def turn(self, number: int, rows: int, seconds: float, moment: str, unread: int) -> None:
-        """Take a micro-batch that is done."""
+    def micro_batch(self, number: int, rows: int, seconds: float, moment: str, unread: int) -> None:
+        """Show a micro-batch that is done."""
 
-    def stand(self, rows: int, late: int, refused: int, live: int, bytes: int, answers: tuple[Answer, ...]) -> None:
-        """Take how the state stands, as :class:`Status` has it."""
+    def status(self, rows: int, late: int, refused: int, live: int, bytes: int, answers: tuple[Answer, ...]) -> None:
+        """Show the state, with the fields of :class:`Status`."""
 
 
 class Interrupts:
@@ -42,7 +42,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.received = False
         self._signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
         self._before: dict[int, Any] = {}
 
@@ -55,14 +55,14 @@ class Interrupts:
             signal.signal(number, handler)
 
     def hold(self) -> None:
-        """Only note them from here on; Spark has put a handler of its own in the meantime."""
+        """Only record them from here on; Spark has installed a handler of its own."""
         for number in self._signals:
             signal.signal(number, self._soon)
 
     def _soon(self, number: int, frame: Any) -> None:
-        if self.asked:
+        if self.received:
             self._now(number, frame)
-        self.asked = True
+        self.received = True
 
     def _now(self, number: int, frame: Any) -> None:
         raise KeyboardInterrupt
@@ -73,10 +73,10 @@ def follow(
     view: View,
     folder: str | None = None,
     unread: StreamingQuery | None = None,
-    asked: Callable[[], bool] = lambda: False,
+    interrupted: Callable[[], bool] = lambda: False,
     pause: float = 0.2,
 ) -> None:
-    """Tell a view about each micro-batch until both queries have ended; an error becomes one line.
+    """Show each micro-batch in a view until both queries have ended; an error becomes one line.
 
     Parameters
     ----------
@@ -85,16 +85,16 @@ def follow(
     view : View
         What shows the run.
     folder : str, optional
-        Where the buckets write how they stand.
+        Where the buckets write their status.
     unread : StreamingQuery, optional
         One that runs beside it, and whose errors count too.
-    asked : function
-        Says whether to stop: it then raises KeyboardInterrupt.
+    interrupted : function
+        Returns whether to stop: then KeyboardInterrupt is raised.
     pause : float
         Seconds between two looks.
     """
     view.phase(FIRST)
-    _tell_status(view, folder, str(query.id))  # of an earlier run
+    _show_status(view, folder, str(query.id))  # of an earlier run
     both = [query] if unread is None else [query, unread]
     last, seen = -1, None
     while True:
@@ -103,33 +103,33 @@ def follow(
         mark = latest and (latest["timestamp"], latest["batchId"], latest["numInputRows"])
         if latest is not None and mark != seen:
             seen = mark
-            _tell_status(view, folder, str(query.id))
+            _show_status(view, folder, str(query.id))
             # All of them are a hundred calls to Spark: only where some have been missed.
             for progress in [latest] if latest["batchId"] == last + 1 else query.recentProgress:
                 if progress["batchId"] > last and progress["numInputRows"] > 0:
                     last = progress["batchId"]
-                    _tell_turn(view, progress)
+                    _show_micro_batch(view, progress)
         for error in [each.exception() for each in both]:
             if error is not None:
                 raise RunError(f"run: {cause(str(error))}")
         if ended:
             return
-        if asked():
+        if interrupted():
             raise KeyboardInterrupt
         view.phase(_phase(query.status, first=last < 0))
         time.sleep(pause)
 
 
-def _tell_status(view: View, folder: str | None, query: str) -> None:
+def _show_status(view: View, folder: str | None, query: str) -> None:
     status = read_status(folder, query) if folder is not None else None
     if status is not None:
         known = {name: value for name, value in vars(status).items() if name != "batch"}
-        view.stand(**known)
+        view.status(**known)
 
 
-def _tell_turn(view: View, progress: Any) -> None:
+def _show_micro_batch(view: View, progress: Any) -> None:
     observed = progress["observedMetrics"].get(UNREAD)
-    view.turn(
+    view.micro_batch(
         number=progress["batchId"],
         rows=progress["numInputRows"],
         seconds=progress["durationMs"].get("triggerExecution", 0) / 1000,
@@ -139,7 +139,7 @@ def _tell_turn(view: View, progress: Any) -> None:
 
 
 def _phase(status: dict[str, Any], first: bool) -> str:
-    """Say what Spark is doing.
+    """Return what Spark is doing.
 
     >>> _phase({"message": "Waiting for data to arrive", "isDataAvailable": False, "isTriggerActive": False}, False)
     'waiting for rows'
@@ -154,7 +154,7 @@ def _phase(status: dict[str, Any], first: bool) -> str:
 
 
 def cause(text: str) -> str:
-    r"""Find the line that says what went wrong in what Spark says about it.
+    r"""Return the line with the cause from Spark's message about an error.
 
     >>> cause("[STREAM_FAILED] Query terminated: Traceback\n  File x\ntopwatch.DataError: time went back\n")
     'time went back'

@@ -7,34 +7,32 @@ reader needs to drop repeats. ``console`` and ``memory`` are for looking at.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from topwatch.query.errors import QueryError, nearest_name
-from topwatch.spark.column_names import quoted
-from topwatch.spark.pipeline.jdbc import Table, driver_of
-from topwatch.spark.pipeline.settings import check_connector, needed, text_options
+from topwatch.query.errors import QueryError
+from topwatch.spark.pipeline.config.sink_models import Console, Jdbc, KafkaTopic, Memory, Parquet, SinkPart
+from topwatch.spark.pipeline.jdbc import Table, driver_of, numbered
+from topwatch.spark.pipeline.sources import check_connector
 from topwatch.spark.pipeline.text_rows import PROBLEM, RAW
+from topwatch.spark.session import quoted
 
 ONCE = "once"
 QUERY_HEADER = "topwatch-query-id"
 BATCH_HEADER = "topwatch-batch"
+ROW_HEADER = "topwatch-row"
 
+_POSITION, _ROW = "_position", "_row"  # of a row in its task's result, and among the batch's rows by their values
 _QUERY_ID = "sql.streaming.queryId"  # what Spark calls it in the thread of a running query
 
 
 def start(
-    frame: DataFrame,
-    kind: str,
-    settings: Mapping[str, Any],
-    checkpoint: str | None,
-    name: str,
-    trigger: str | None = None,
+    frame: DataFrame, part: SinkPart, checkpoint: str | None, name: str, trigger: str | None = None
 ) -> StreamingQuery:
     """Start a streaming query that writes a frame to a sink.
 
@@ -42,13 +40,10 @@ def start(
     ----------
     frame : DataFrame
         Streaming, of changes or answers.
-    kind : str
-        ``parquet``, ``console``, ``memory``, ``kafka`` or ``jdbc``.
-    settings : mapping
-        ``parquet``: path, options. ``console``: options. ``memory``: table. ``kafka``: servers, topic, options.
-        ``jdbc``: url, table, user, password_env, options. A setting that is None counts as left out.
+    part : SinkPart
+        The sink as the pipeline's file describes it.
     checkpoint : str or None
-        Folder that a later run goes on from. ``memory`` does without: its rows end with the run.
+        Folder from which a later run continues. ``memory`` does without: its rows end with the run.
     name : str
         Of the query, in Spark's own reports and as the key of Kafka records that name no query themselves.
     trigger : str, optional
@@ -60,19 +55,18 @@ def start(
     ``parquet`` is Spark's own file sink: exactly once for readers that heed its ``_spark_metadata``, as Spark does.
 
     ``kafka``: at least once. A record's value is the row as JSON, its key the name of the row's query. Headers
-    ``topwatch-query-id`` and ``topwatch-batch`` say which run of the pipeline and which micro-batch wrote it: a batch
-    that is tried again writes the same values with the same headers, so a reader drops repeats by these three. One
-    query's records of a group stay in order.
+    ``topwatch-query-id``, ``topwatch-batch`` and ``topwatch-row`` name the run of the pipeline, the micro-batch and the
+    row in it: a batch that is tried again writes the same rows with the same headers, so a reader drops repeats by
+    these three, and not by the value, since two changes may be equal. One query's records of a group stay in order.
 
     ``jdbc``: exactly once, see :mod:`topwatch.spark.pipeline.jdbc`. It also needs the tables ``<table>_staging`` and
     ``<table>_batches``, and makes those that are missing.
     """
-    if kind not in _KINDS:
-        raise QueryError(f"sink: accepted are {', '.join(_KINDS)}, got {kind!r}{nearest_name(kind, _KINDS)}")
-    given = {setting: value for setting, value in settings.items() if value is not None}
-    writer = _KINDS[kind](frame, given, name)
-    if kind != "memory":
-        writer = _kept(writer, checkpoint, f"sink.{kind}").queryName(name)
+    writer = _WRITERS[type(part)](frame, part, name)
+    if not isinstance(part, Memory):
+        writer = writer.queryName(name)
+        if checkpoint is not None:
+            writer = writer.option("checkpointLocation", checkpoint)
     return _triggered(writer.outputMode("append"), trigger).start()
 
 
@@ -99,68 +93,57 @@ def start_quarantine(frame: DataFrame, path: str, checkpoint: str, trigger: str 
     return _triggered(writer.outputMode("append"), trigger).start()
 
 
-def _parquet(frame: DataFrame, settings: Mapping[str, Any], name: str) -> DataStreamWriter:
-    path = str(needed(settings, "sink.parquet", "path"))
-    return frame.writeStream.format("parquet").options(**text_options(settings)).option("path", path)
+def _parquet(frame: DataFrame, part: Parquet, name: str) -> DataStreamWriter:
+    return frame.writeStream.format("parquet").options(**part.options).option("path", part.path)
 
 
-def _console(frame: DataFrame, settings: Mapping[str, Any], name: str) -> DataStreamWriter:
-    return frame.writeStream.format("console").options(**{"truncate": "false", **text_options(settings)})
+def _console(frame: DataFrame, part: Console, name: str) -> DataStreamWriter:
+    return frame.writeStream.format("console").options(**{"truncate": "false", **part.options})
 
 
-def _memory(frame: DataFrame, settings: Mapping[str, Any], name: str) -> DataStreamWriter:
-    return frame.writeStream.format("memory").queryName(str(settings.get("table", name)))
+def _memory(frame: DataFrame, part: Memory, name: str) -> DataStreamWriter:
+    return frame.writeStream.format("memory").queryName(part.table)
 
 
-def _kafka(frame: DataFrame, settings: Mapping[str, Any], name: str) -> DataStreamWriter:
-    options = {
-        **text_options(settings),
-        "kafka.bootstrap.servers": str(needed(settings, "sink.kafka", "servers")),
-        "topic": str(needed(settings, "sink.kafka", "topic")),
-    }
+def _kafka(frame: DataFrame, part: KafkaTopic, name: str) -> DataStreamWriter:
     check_connector(frame.sparkSession, "sink.kafka")
+    options = {**part.options, "kafka.bootstrap.servers": part.servers, "topic": part.topic}
     key = sf.col("query") if "query" in frame.columns else sf.lit(name)
-    value = sf.to_json(sf.struct("*"), {"ignoreNullFields": "false"})
+    value = sf.to_json(sf.struct(*[quoted(column) for column in frame.columns]), {"ignoreNullFields": "false"})
 
     def write(rows: DataFrame, batch: int) -> None:
-        origin = [_header(QUERY_HEADER, _query_id(rows)), _header(BATCH_HEADER, str(batch))]
-        records = rows.select(key.alias("key"), value.alias("value"), sf.array(*origin).alias("headers"))
+        known = {QUERY_HEADER: sf.lit(_query_id(rows)), BATCH_HEADER: sf.lit(str(batch)), ROW_HEADER: sf.col(_ROW)}
+        headers = sf.array(*[_header(name, text) for name, text in known.items()])
+        rows = numbered(rows.withColumn(_POSITION, sf.monotonically_increasing_id()), _ROW)
+        records = rows.sortWithinPartitions(_POSITION).select(
+            key.alias("key"), value.alias("value"), headers.alias("headers")
+        )
         records.write.format("kafka").options(**options).save()
 
     return frame.writeStream.foreachBatch(write)
 
 
-def _jdbc(frame: DataFrame, settings: Mapping[str, Any], name: str) -> DataStreamWriter:
-    options = text_options(settings)
-    options["url"] = str(needed(settings, "sink.jdbc", "url"))
-    if "user" in settings:
-        options["user"] = str(settings["user"])
-    if "password_env" in settings:
-        variable = str(settings["password_env"])
-        if variable not in os.environ:
-            raise QueryError(f"sink.jdbc.password_env: the environment has no variable {variable!r}")
-        options["password"] = os.environ[variable]
+def _jdbc(frame: DataFrame, part: Jdbc, name: str) -> DataStreamWriter:
+    options = {**part.options, "url": part.url}
+    if part.user is not None:
+        options["user"] = part.user
+    if part.password_env is not None:
+        if part.password_env not in os.environ:
+            raise QueryError(f"sink.jdbc.password_env: the environment has no variable {part.password_env!r}")
+        options["password"] = os.environ[part.password_env]
     if "driver" not in options:
-        options["driver"] = driver_of(options["url"])
-    table = Table(frame.sparkSession, str(needed(settings, "sink.jdbc", "table")), options)
+        options["driver"] = driver_of(part.url)
+    table = Table(frame.sparkSession, part.table, options)
     return frame.writeStream.foreachBatch(lambda rows, batch: table.write(rows, _query_id(rows), batch))
 
 
-_KINDS: dict[str, Callable[[DataFrame, Mapping[str, Any], str], DataStreamWriter]] = {
-    "parquet": _parquet,
-    "console": _console,
-    "memory": _memory,
-    "kafka": _kafka,
-    "jdbc": _jdbc,
+_WRITERS: dict[type[SinkPart], Callable[[DataFrame, Any, str], DataStreamWriter]] = {
+    Parquet: _parquet,
+    Console: _console,
+    Memory: _memory,
+    KafkaTopic: _kafka,
+    Jdbc: _jdbc,
 }
-
-
-def _kept(writer: DataStreamWriter, checkpoint: str | None, field: str) -> DataStreamWriter:
-    if checkpoint is not None:
-        return writer.option("checkpointLocation", checkpoint)
-    if field == "sink.console":
-        return writer
-    raise QueryError(f"checkpoint: is missing; {field} needs one to write every row once")
 
 
 def _triggered(writer: DataStreamWriter, trigger: str | None) -> DataStreamWriter:
@@ -169,13 +152,13 @@ def _triggered(writer: DataStreamWriter, trigger: str | None) -> DataStreamWrite
     return writer.trigger(availableNow=True) if trigger == ONCE else writer.trigger(processingTime=trigger)
 
 
-def _header(name: str, value: str) -> Any:
-    return sf.struct(sf.lit(name).alias("key"), sf.lit(value).cast("binary").alias("value"))
+def _header(name: str, value: Column) -> Column:
+    return sf.struct(sf.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
 
 
 def _query_id(frame: DataFrame) -> str:
     """Return the id in the query's checkpoint: the same after a restart, another one for a new start."""
-    result = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-    if result is None:
+    query = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    if query is None:
         raise RuntimeError("not in the thread of a streaming query; set PYSPARK_PIN_THREAD=true")
-    return str(result)
+    return str(query)

@@ -6,24 +6,31 @@ that put rows back into the order in which the source had them, whatever Spark d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, cast
 
+import numpy as np
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
-from topwatch.query.errors import DataError, QueryError, nearest_name
-from topwatch.spark.operator.file_order import PLACES, file_places
-from topwatch.spark.pipeline.generated import NAME, RowsOf, source_of
-from topwatch.spark.pipeline.settings import check_connector, needed, text_options
-from topwatch.spark.pipeline.text_rows import FORMATS, PROBLEM, check_options, parse, schema_of
+from topwatch.datagen import generators
+from topwatch.query.errors import DataError, QueryError
+from topwatch.spark.pipeline.config.source_models import Files, Generate, Kafka, Rate, Socket, SourcePart
+from topwatch.spark.pipeline.text_rows import PROBLEM, parse, schema_of
+from topwatch.spark.source_frames import FILE_POSITIONS, file_positions
 
-# The topic tells apart what partition and offset alone do not.
-_KAFKA_PLACE = {f"_kafka_{field}": field for field in ("timestamp", "topic", "partition", "offset")}
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+GENERATED = "topwatch_generate"
+_GENERATED_CHUNK = 65536  # rows of an Arrow batch
+# Partition and offset are unique within a topic only.
+_KAFKA_POSITION = {f"_kafka_{field}": field for field in ("timestamp", "topic", "partition", "offset")}
 _BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -37,149 +44,119 @@ class Source:
         Streaming: the source's columns, the columns of ``order``, and ``_problem``, null or why the row cannot be
         used. Sources that parse text also have it, in ``_raw``.
     order : tuple of str
-        Columns of the frame; rows sorted by them stand as they did at the source. Empty where nothing tells.
-    note : str
-        A sentence that says what is read and in which order.
+        Columns of the frame; rows sorted by them are in the order of the source. Empty where it is not known.
     """
 
     frame: DataFrame
     order: tuple[str, ...]
-    note: str
 
 
-Opener: TypeAlias = Callable[[SparkSession, Mapping[str, Any]], Source]
-
-
-def open_source(spark: SparkSession, kind: str, settings: Mapping[str, Any], rows_of: RowsOf | None = None) -> Source:
+def open_source(spark: SparkSession, part: SourcePart) -> Source:
     """Open a source; nothing is read before the query starts, except files whose schema was not given.
 
     Parameters
     ----------
     spark : SparkSession
         The session to read with.
-    kind : str
-        ``files``, ``kafka``, ``rate``, ``socket`` or ``generate``.
-    settings : mapping
-        ``files``: path, format, schema, options, max_files. ``kafka``: servers, topic or topics, format, schema,
-        options. ``rate``: rows_per_second, options. ``socket``: host, port, format, schema. ``generate``: kind, dims,
-        rows, rows_per_batch, seed. A setting that is None counts as left out.
-    rows_of : function, optional
-        What makes the rows of ``generate``; see :data:`topwatch.spark.pipeline.generated.RowsOf`.
+    part : SourcePart
+        The source as the pipeline's file describes it.
 
     Raises
     ------
     QueryError
-        A setting is missing or makes no sense.
+        A setting that only Spark knows makes no sense.
     DataError
         There is no file to take the schema from.
 
     Notes
     -----
     Kafka's timestamps are the producers' own unless the topic is configured otherwise (LogAppendTime). Where they go
-    back within a partition, rows of a micro-batch stand in the order of the timestamps, not in that of the offsets.
+    back within a partition, rows of a micro-batch are in the order of the timestamps, not in that of the offsets.
     """
-    kinds: dict[str, Opener] = {**_KINDS, "generate": partial(_generate, rows_of=rows_of)}
-    if kind not in kinds:
-        raise QueryError(f"source: accepted are {', '.join(kinds)}, got {kind!r}{nearest_name(kind, kinds)}")
-    return kinds[kind](spark, {name: value for name, value in settings.items() if value is not None})
+    return _OPENERS[type(part)](spark, part)
 
 
-def _files(spark: SparkSession, settings: Mapping[str, Any]) -> Source:
-    path, form = str(needed(settings, "source.files", "path")), str(needed(settings, "source.files", "format"))
-    if form not in (*FORMATS, "parquet"):
-        raise QueryError(f"source.files.format: accepted are {', '.join(FORMATS)} and parquet, got {form!r}")
-    options = text_options(settings)
-    if form != "parquet":
-        check_options(options)
-    schema = schema_of(settings.get("schema") or _inferred(spark, path, form, options), PLACES)
-    reader = spark.readStream.options(**options)
-    if "max_files" in settings:
-        reader = reader.option("maxFilesPerTrigger", int(settings["max_files"]))
-    if form == "parquet":
-        frame = reader.schema(schema).parquet(path).select("*", *file_places(), _no_problem())
-    else:
-        frame = _of_lines(reader.text(path).select("*", *file_places()), form, schema, options)
-    origin = "" if "schema" in settings else ", with the columns that the files there at the start have"
-    note = f"{form} files {path}{origin}; rows in the order of the files' times, then as they stand there"
-    return Source(frame, PLACES, note)
-
-
-def _inferred(spark: SparkSession, path: str, form: str, options: Mapping[str, str]) -> StructType:
-    infer = {"header": "true", "inferSchema": "true"} if form == "csv" else {}
+def check_connector(spark: SparkSession, field: str) -> None:
+    """Refuse Kafka where Spark was started without the connector, before anything runs."""
     try:
-        schema = spark.read.format(form).options(**{**infer, **options}).load(path).schema
+        # This connects to nothing: Spark only looks for the connector.
+        spark.readStream.format("kafka").option("kafka.bootstrap.servers", "-").option("subscribe", "-").load()
+    except AnalysisException as error:
+        if error.getCondition() != "KAFKA_DATA_SOURCE_NOT_ENABLED":
+            raise
+        package = f"{CONNECTOR}:{spark.version}"
+        raise QueryError(
+            f"{field}: this Spark has no Kafka connector; run it with spark.jars.packages={package}"
+        ) from None
+
+
+def _files(spark: SparkSession, part: Files) -> Source:
+    schema = schema_of(part.ddl or _inferred(spark, part), FILE_POSITIONS)
+    reader = spark.readStream.options(**part.options)
+    if part.max_files is not None:
+        reader = reader.option("maxFilesPerTrigger", part.max_files)
+    if part.format == "parquet":
+        frame = reader.schema(schema).parquet(part.path).select("*", *file_positions(), _no_problem())
+    else:
+        lines = reader.text(part.path).select("*", *file_positions())
+        frame = _of_lines(lines, part.format, schema, part.options)
+    return Source(frame, FILE_POSITIONS)
+
+
+def _inferred(spark: SparkSession, part: Files) -> StructType:
+    infer = {"header": "true", "inferSchema": "true"} if part.format == "csv" else {}
+    try:
+        schema = spark.read.format(part.format).options(**{**infer, **part.options}).load(part.path).schema
     except AnalysisException as error:
         if error.getCondition() not in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
             raise
         schema = StructType()
     if not schema.fields:
         raise DataError(
-            f"source.files.path: no rows at {path!r} to take the columns from; put a file there or give a schema"
+            f"source.files.path: no rows at {part.path!r} to take the columns from; put a file there or give a schema"
         )
     return schema
 
 
-def _kafka(spark: SparkSession, settings: Mapping[str, Any]) -> Source:
-    topics = settings.get("topics") or [needed(settings, "source.kafka", "topic")]
-    names = [topics] if isinstance(topics, str) else list(topics)
-    form = str(settings.get("format", "json"))
-    schema, options = schema_of(needed(settings, "source.kafka", "schema"), _KAFKA_PLACE), text_options(settings)
-    check_options(options)
-    reader = spark.readStream.format("kafka").options(**options)
-    reader = reader.option("kafka.bootstrap.servers", str(needed(settings, "source.kafka", "servers")))
+def _kafka(spark: SparkSession, part: Kafka) -> Source:
     check_connector(spark, "source.kafka")
-    records = reader.option("subscribe", ",".join(names)).load()
-    index = [sf.col(field).alias(name) for name, field in _KAFKA_PLACE.items()]
-    text = records.select(sf.col("value").cast("string").alias("value"), *index)
-    frame = parse(text, form, schema, options, list(_KAFKA_PLACE))
-    note = f"Kafka topic{'s' * (len(names) > 1)} {', '.join(names)}; rows in the order of timestamp, partition, offset"
-    return Source(frame, tuple(_KAFKA_PLACE), note)
+    schema = schema_of(part.ddl, _KAFKA_POSITION)
+    reader = spark.readStream.format("kafka").options(**part.options)
+    reader = reader.option("kafka.bootstrap.servers", part.servers).option("subscribe", ",".join(part.subscribed))
+    columns = [sf.col(field).alias(name) for name, field in _KAFKA_POSITION.items()]
+    text = reader.load().select(sf.col("value").cast("string").alias("value"), *columns)
+    return Source(parse(text, part.format, schema, part.options, list(_KAFKA_POSITION)), tuple(_KAFKA_POSITION))
 
 
-def _rate(spark: SparkSession, settings: Mapping[str, Any]) -> Source:
-    reader = spark.readStream.format("rate").options(**text_options(settings))
-    rows = settings.get("rows_per_second")
-    frame = (reader if rows is None else reader.option("rowsPerSecond", int(rows))).load()
-    return Source(frame.select("*", _no_problem()), ("value",), "Spark's rate source; rows in the order of value")
+def _rate(spark: SparkSession, part: Rate) -> Source:
+    reader = spark.readStream.format("rate").options(**part.options).option("rowsPerSecond", part.rows_per_second)
+    return Source(reader.load().select("*", _no_problem()), ("value",))
 
 
-def _socket(spark: SparkSession, settings: Mapping[str, Any]) -> Source:
-    host, port = str(needed(settings, "source.socket", "host")), int(needed(settings, "source.socket", "port"))
-    form = str(needed(settings, "source.socket", "format"))
-    schema = schema_of(needed(settings, "source.socket", "schema"))
-    lines = spark.readStream.format("socket").option("host", host).option("port", port).load()
-    note = f"socket {host}:{port}; rows as they come, and after a restart those that came meanwhile are lost"
-    return Source(_of_lines(lines, form, schema, {}), (), note)
+def _socket(spark: SparkSession, part: Socket) -> Source:
+    lines = spark.readStream.format("socket").option("host", part.host).option("port", part.port).load()
+    return Source(_of_lines(lines, part.format, schema_of(part.ddl), {}), ())
 
 
-def _generate(spark: SparkSession, settings: Mapping[str, Any], rows_of: RowsOf | None) -> Source:
-    if rows_of is None:
-        raise QueryError("source.generate: nothing to generate rows with; give open_source rows_of=")
-    kind, dims, seed = str(settings.get("kind", "ind")), int(settings.get("dims", 4)), int(settings.get("seed", 0))
-    rows_of(kind, dims, seed, 0, 0)  # what the generator refuses is refused here and not on an executor
-    spark.dataSource.register(source_of(rows_of))
-    reader = spark.readStream.format(NAME).option("slices", spark.sparkContext.defaultParallelism)
-    reader = reader.options(
-        kind=kind, dims=dims, seed=seed, rows_per_batch=int(settings.get("rows_per_batch", 100_000))
-    )
-    frame = (reader.option("rows", int(settings["rows"])) if "rows" in settings else reader).load()
-    count = f"{int(settings['rows']):,} rows" if "rows" in settings else "rows without end"
-    note = f"{count} of {kind}, {dims} columns, seed {seed}; in the order of id"
-    return Source(frame.select("*", _no_problem()), (), note)
+def _generate(spark: SparkSession, part: Generate) -> Source:
+    spark.dataSource.register(_Generated)
+    options = {**part.model_dump(exclude_none=True), "slices": spark.sparkContext.defaultParallelism}
+    return Source(spark.readStream.format(GENERATED).options(**options).load().select("*", _no_problem()), ())
 
 
-_KINDS: dict[str, Opener] = {
-    "files": _files,
-    "kafka": _kafka,
-    "rate": _rate,
-    "socket": _socket,
+_OPENERS: dict[type[SourcePart], Callable[[SparkSession, Any], Source]] = {
+    Files: _files,
+    Kafka: _kafka,
+    Rate: _rate,
+    Socket: _socket,
+    Generate: _generate,
 }
 
 
 def _of_lines(lines: DataFrame, form: str, schema: StructType, options: Mapping[str, str]) -> DataFrame:
     """Parse lines of text, leaving out empty ones and, of CSV, those that repeat the names of the columns."""
     others = [name for name in lines.columns if name != "value"]
-    # Columns that stand in the folders' names (region=eu/) are not in the lines.
+    # Columns that are in the folders' names (region=eu/) are not in the lines.
     wanted = StructType([field for field in schema.fields if field.name not in others])
     skipped = ["", *(_headers(wanted, options) if form == "csv" else [])]
     return parse(lines.where(~sf.trim("value").isin(skipped)), form, wanted, options, others)
@@ -197,3 +174,67 @@ def _headers(schema: StructType, options: Mapping[str, str]) -> list[str]:
 
 def _no_problem() -> Any:
     return sf.lit(None).cast("string").alias(PROBLEM)
+
+
+class _Generated(DataSource):
+    """Columns ``id`` (1, 2, 3 ...) and ``x1 .. xd``; the options are those of the source's fields."""
+
+    @classmethod
+    def name(cls) -> str:
+        return GENERATED
+
+    def schema(self) -> StructType:
+        columns = [StructField(f"x{i}", DoubleType()) for i in range(1, int(self.options["dims"]) + 1)]
+        return StructType([StructField("id", LongType()), *columns])
+
+    def streamReader(self, schema: StructType) -> _Reader:  # noqa: N802 - Spark's name
+        return _Reader(dict(self.options))
+
+
+class _Range(InputPartition):
+    def __init__(self, start: int, stop: int) -> None:
+        self.start, self.stop = start, stop
+
+
+class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """An offset is the number of rows so far."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._kind, self._dims, self._seed = options["kind"], int(options["dims"]), int(options["seed"])
+        self._per_batch, self._slices = int(options["rows_per_batch"]), int(options["slices"])
+        self._end = int(options["rows"]) if "rows" in options else None
+        self._ends_soon = False
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"rows": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self._per_batch)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        # Rows without end are never all there: a run that takes what there is takes one batch.
+        self._ends_soon = self._end is None
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        if self._ends_soon and self._end is None:
+            self._end = start["rows"] + self._per_batch
+        if isinstance(limit, ReadAllAvailable) and self._end is not None:
+            return {"rows": max(start["rows"], self._end)}
+        step = limit.max_rows if isinstance(limit, ReadMaxRows) else self._per_batch
+        stop = start["rows"] + step
+        return {"rows": stop if self._end is None else max(start["rows"], min(stop, self._end))}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        first, count = start["rows"], end["rows"] - start["rows"]
+        cuts = [first + count * i // self._slices for i in range(self._slices + 1)]
+        return [_Range(a, b) for a, b in itertools.pairwise(cuts) if a < b]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        part = cast(_Range, partition)
+        for start in range(part.start, part.stop, _GENERATED_CHUNK):
+            stop = min(start + _GENERATED_CHUNK, part.stop)
+            columns = generators.part(self._kind, self._dims, self._seed, start, stop)
+            arrays = [np.arange(start + 1, stop + 1), *columns]
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(array) for array in arrays], names=["id", *(f"x{i}" for i in range(1, self._dims + 1))]
+            )

@@ -1,7 +1,7 @@
 """Rows out of text: JSON or CSV records, one a row, each with its columns or else with what is wrong with it.
 
 A record is parsed once into the columns' own types, by Spark. Only where that fails it is parsed again as plain text,
-column by column, which tells the column and the value to blame and forgives numbers in quotes.
+column by column, which names the column and the value at fault, and accepts numbers in quotes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from pyspark.sql.types import (
 )
 
 from topwatch.query.errors import QueryError
-from topwatch.spark.column_names import quoted
+from topwatch.spark.session import quoted
 
 RAW = "_raw"
 PROBLEM = "_problem"
-FORMATS = ("json", "csv")
 
 _UNREAD = "_unread"  # where Spark puts a record that it could not parse
 _BLANK = " \t\r\n"
@@ -45,16 +44,11 @@ _OURS = {
 }
 
 
-def schema_of(schema: str | Mapping[str, str] | StructType, taken: Iterable[str] = ()) -> StructType:
-    """Return the schema that was given as Spark's DDL, as ``{name: type}`` or ready made.
+def schema_of(schema: str | StructType, taken: Iterable[str] = ()) -> StructType:
+    """Return the schema that was given as Spark's DDL, or ready made.
 
     Its names are not ``taken``, be it in upper or in lower case.
-
-    >>> schema_of({"flow": "string", "net.bytes": "double"}).simpleString()  # doctest: +SKIP
-    'struct<flow:string,net.bytes:double>'
     """
-    if isinstance(schema, Mapping):
-        schema = ", ".join(f"{quoted(name)} {kind}" for name, kind in schema.items())
     columns = _from_ddl(schema) if isinstance(schema, str) else schema
     names = [name.lower() for name in columns.fieldNames()]
     for name in names:
@@ -67,8 +61,8 @@ def schema_of(schema: str | Mapping[str, str] | StructType, taken: Iterable[str]
     return columns
 
 
-def check_options(options: Mapping[str, str]) -> None:
-    """Refuse options of Spark's readers that would undo what :func:`parse` does."""
+def _check_options(options: Mapping[str, str]) -> None:
+    """Refuse options of Spark's readers that would undo what is done here."""
     ours = {name.lower(): (name, reason) for name, reason in _OURS.items()}
     for given, value in options.items():
         if given.lower() in ours and str(value).lower() not in ("utf-8", "utf8", "false"):
@@ -100,9 +94,7 @@ def parse(
         The columns of the schema and those carried, ``_raw`` with the text, and ``_problem``: null, or why the
         record cannot be used.
     """
-    if form not in FORMATS:
-        raise QueryError(f"format: accepted are {' and '.join(FORMATS)}, got {form!r}")
-    check_options(options)
+    _check_options(options)
     for field in schema.fields:
         if not isinstance(field.dataType, _SCALAR):
             raise QueryError(
@@ -111,16 +103,16 @@ def parse(
             )
     keep = [sf.col(quoted(name)) for name in carried]
     value = sf.col("value")
-    # A partition's number is never negative; asking for it marks the column as not deterministic. Otherwise Spark
+    # A partition's number is never negative; reading it marks the column as not deterministic. Otherwise Spark
     # moves a later filter on _problem in front of the parser and parses every record twice.
     once = sf.when(sf.spark_partition_id() >= 0, value)
     typed = records.select(value, *keep, _read(form, once, schema, options).alias("typed"))
     failed = sf.col("typed").isNull() | sf.col("typed").getField(_UNREAD).isNotNull()
     texts = StructType([StructField(field.name, StringType()) for field in schema.fields])
-    reported = typed.select(
+    parsed = typed.select(
         "*", sf.when(failed, _read(form, value, texts, options)).alias("text"), failed.alias("failed")
     )
-    return reported.select(
+    return parsed.select(
         *[_value(field).alias(field.name) for field in schema.fields],
         *keep,
         sf.make_valid_utf8(value).alias(RAW),
@@ -180,7 +172,7 @@ def _bad_value(field: StructField) -> Column:
 
 
 def _is_more_than_one(text: Column, schema: StructType, options: Mapping[str, str]) -> Column:
-    """Tell whether something follows the first object: Spark's parser stops there, and what follows would be lost."""
+    """Return whether something follows the first object: Spark's parser stops there, and what follows would be lost."""
     first = StructType([StructField(schema.fields[0].name, StringType())])
     listed = sf.from_json(
         sf.concat(sf.lit("["), text, sf.lit("]")), f"array<{first.simpleString()}>", {**options, "mode": "PERMISSIVE"}

@@ -10,15 +10,14 @@ Manifests are values in Spark's state store, which owns their versions: what Spa
 
 from __future__ import annotations
 
-import json
 import uuid
 from dataclasses import dataclass, field
-from typing import Any
 
 from topwatch.query.errors import DataError
 from topwatch.spark.state.segments import Part
 
-FORMAT = 4
+FORMAT = 7
+NEEDS = "needs-"  # how the names of the metadata files begin that name a version's segments
 PARTITIONS = "spark.sql.shuffle.partitions"
 CENSUS = -1  # the state group that is no bucket, and knows how many there are
 OTHERS = (
@@ -52,14 +51,14 @@ class Manifest:
         New with every version: a warm bucket is used only when it has the token that the store has.
     number : int
         How many micro-batches have been taken in.
-    note, before : str
-        The metadata file that says which segments this version needs, and that of the version before.
+    metadata, before : str
+        The metadata file that names the segments this version needs, and that of the version before.
     base : Part or None
         The snapshot; None before the first one.
-    log : list of Turn
+    log : list of MicroBatch
         Micro-batches since.
     skipped : int
-        Rows before the log, where no snapshot is needed because the log holds the whole window.
+        Rows before the log. Where there is no base, the log holds the whole window.
     made_for, buckets : str, int
         The fingerprint of what is watched, and the number of buckets: the state means nothing to others.
     refused : int
@@ -71,7 +70,7 @@ class Manifest:
     state: str = ""
     token: str = ""
     number: int = 0
-    note: str = ""
+    metadata: str = ""
     before: str = ""
     base: Part | None = None
     log: list[MicroBatch] = field(default_factory=list)
@@ -103,18 +102,18 @@ class Manifest:
     def renew(self) -> None:
         """Become a new version."""
         self.token = uuid.uuid4().hex
-        self.before, self.note = self.note, f"needs-{self.state}-{self.number:010d}-{self.token}.json"
+        self.before, self.metadata = self.metadata, f"{NEEDS}{self.state}-{self.number:010d}-{self.token}.json"
 
     def rebase(self, base: Part) -> list[Part]:
         """Start again from a new snapshot; return the parts that are no longer named."""
         before = self.parts()
-        self.base, self.log, self.skipped = base, [], 0
+        self.base, self.log, self.skipped = base, [], self.skipped + self.rows
         return self._dropped(before)
 
-    def trim(self, rows: int, total: int) -> list[Part]:
+    def trim(self, rows: int) -> list[Part]:
         """Drop the base and the oldest micro-batches, as long as the others have so many rows; return their parts."""
         left, before = self.rows, self.parts()
-        self.base, self.skipped = None, total - left
+        self.base = None
         while self.log and left - self.log[0].rows >= rows:
             gone = self.log.pop(0).rows
             left, self.skipped = left - gone, self.skipped + gone
@@ -138,29 +137,43 @@ class Manifest:
         return self.names().union(*(names for _, names in self.dropped))
 
     def to_bytes(self) -> bytes:
-        """Return the manifest as it is kept."""
+        """Return the manifest as it is kept: in the format of snapshots, with its version and checksum."""
+        from topwatch.monitor.snapshot_format import pack
+
         log = [{"parts": batch.parts, "watermark": batch.watermark} for batch in self.log]
-        return json.dumps({"format": FORMAT, **vars(self), "log": log}).encode()
+        return pack({"format": FORMAT, **vars(self), "log": log}, {})
 
     @classmethod
     def from_bytes(cls, data: bytes | None) -> Manifest:
         """Undo :meth:`to_bytes`; None is the state before the first row."""
+        from topwatch.monitor.snapshot_format import unpack
+
         if data is None:
             return cls()
         try:
-            result: dict[str, Any] = json.loads(data)
-            version = result.pop("format")
-        except (ValueError, KeyError, AttributeError):
-            raise DataError("state: what was kept is no topwatch manifest") from None
-        if version != FORMAT:
+            header, _ = unpack(data)
+        except DataError:
+            header = {}
+        if header.pop("format", None) != FORMAT:
             raise DataError(
-                f"state: its format {version} cannot be read; this version of topwatch reads format {FORMAT}."
-                " Go on with the version that wrote it, or start with a new checkpoint"
+                "state: what was kept is damaged, or no manifest that this version of topwatch reads. Go on with the"
+                " version that wrote it, or start with a new checkpoint"
             )
-        log = [MicroBatch([Part(*part) for part in batch["parts"]], batch["watermark"]) for batch in result["log"]]
-        base = Part(*result["base"]) if result["base"] is not None else None
-        dropped = [(int(since), list(names)) for since, names in result["dropped"]]
-        return cls(**{**result, "base": base, "log": log, "dropped": dropped})
+        log = [MicroBatch([Part(*part) for part in batch["parts"]], batch["watermark"]) for batch in header["log"]]
+        base = Part(*header["base"]) if header["base"] is not None else None
+        dropped = [(int(since), list(names)) for since, names in header["dropped"]]
+        return cls(**{**header, "base": base, "log": log, "dropped": dropped})
+
+    @classmethod
+    def of(cls, data: bytes | None, made_for: str, buckets: int) -> Manifest:
+        """Return the manifest in the store; one of a state that was begun with something else is refused."""
+        manifest = cls.from_bytes(data)
+        if data is not None:
+            check_partitions(manifest.buckets, buckets)
+            if manifest.made_for != made_for:
+                raise DataError(OTHERS)
+        manifest.made_for, manifest.buckets = made_for, buckets
+        return manifest
 
 
 def check_partitions(begun: int, now: int) -> None:

@@ -1,6 +1,6 @@
-"""How a running query stands: a small file beside the segments that each bucket replaces in every micro-batch.
+"""The status of a running query: a small file beside the segments that each bucket replaces in every micro-batch.
 
-It is for looking at. Nothing is computed from it, so it is not synced, and what cannot be read is left out.
+It is for display only: it is not synced, and what cannot be read is left out.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from topwatch.spark.state.file_writer import open_folder, write_whole
+from topwatch.spark.state.folder import files_in, open_folder, write_whole
 
 PREFIX, SUFFIX = "status-", ".json"
 
@@ -30,7 +31,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Status:
-    """How one bucket stands, or all of them together.
+    """The status of one bucket, or of all of them together.
 
     Attributes
     ----------
@@ -57,18 +58,18 @@ _NUMBERS = tuple(field.name for field in dataclasses.fields(Status) if field.nam
 
 
 def write_status(folder: str, query: str | None, bucket: int, status: Status) -> None:
-    """Replace the file of a bucket of a query."""
+    """Replace the file of a bucket of a query, if the folder can be written to."""
     content = {**vars(status), "answers": [answer._asdict() for answer in status.answers]}
     data = json.dumps(content, default=str).encode()
-    write_whole(folder, f"{_start(query)}{bucket}{SUFFIX}", [data], sync=False)
+    with suppress(OSError, pa.ArrowException):
+        write_whole(folder, f"{_start(query)}{bucket}{SUFFIX}", [data], sync=False)
 
 
 def read_status(folder: str, query: str | None) -> Status | None:
-    """Return how all buckets of a query stand together, or None where nothing is known yet."""
+    """Return the status of all buckets of a query together, or None where nothing is known yet."""
     try:
         system, root = open_folder(folder)
-        result = system.get_file_info(pafs.FileSelector(root, allow_not_found=True))
-        names = sorted(info.base_name for info in result if info.is_file)
+        names = sorted(files_in(folder))
     except (OSError, pa.ArrowException):
         return None
     mine = [name for name in names if name.startswith(_start(query)) and name.endswith(SUFFIX)]

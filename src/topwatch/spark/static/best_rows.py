@@ -2,7 +2,7 @@
 
 ``top``, ``skyline`` and ``skyband`` choose in each partition first, and shuffle only what is left. Of a ``skyline``,
 what is dominated by a few strong rows that all tasks get is not shuffled either. ``dominating`` counts over all
-partitions: a few passes at once, when it is called, over numbers that Spark keeps meanwhile
+partitions: a few passes when it is called, over numbers that Spark keeps until the last one
 (:mod:`topwatch.tables.top_dominating`).
 
 A row with a missing value (null or NaN) in a column that is read is not ranked; infinite values are numbers. Equal
@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from topwatch.query.errors import DataError, QueryError, nearest_name
-from topwatch.query.queries import Direction, Dominating, TopK, check_k, checked_prefer
+from topwatch.query.errors import DataError, QueryError, missing_column
+from topwatch.query.queries import Direction, Dominating, TopK, checked_prefer
+from topwatch.query.ranking import check_k
 from topwatch.query.scores import Score
-from topwatch.spark.column_names import quoted
-from topwatch.spark.static.selection import Band, Choice, Dominant, Named, Scored, Winnow, signs
+from topwatch.spark.session import is_nested, quoted
+from topwatch.spark.static.selection import Band, Choice, ChoiceInPartition, Dominant, Named, Scored, signs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from topwatch.core.kernels.scoring import Floats
+    from topwatch.core.arrays import Floats
 
 By = str | Sequence[str] | None
 SCORED = ("score", "rank")  # columns that an answer has on top of the frame's
@@ -54,7 +55,7 @@ def top(df: DataFrame, k: int, score: Score, by: By = None) -> DataFrame:
     Returns
     -------
     DataFrame
-        The rows of ``df``; rank 1 is the best. Nothing runs before it is asked for. Of equal scores the row with the
+        The rows of ``df``; rank 1 is the best. Nothing runs before an action. Of equal scores the row with the
         larger values is first, column by column from left to right.
     """
     query = TopK(k, score)
@@ -81,8 +82,8 @@ def skyline(df: DataFrame, prefer: Mapping[str, Direction], by: By = None) -> Da
     -------
     DataFrame
         The rows of ``df``, in no order. Without ``by``, a small sample is read at the call: its skyline goes with every
-        task, and what it dominates of a partition's skyline is not shuffled. All else runs when the result is asked
-        for; :func:`topwatch.spark.shuffled` counts what is shuffled then.
+        task, and what it dominates of a partition's skyline is not shuffled. All else runs with the
+        action; :func:`topwatch.spark.shuffled` counts what is shuffled then.
     """
     return _band("skyline", df, 1, prefer, by)
 
@@ -104,9 +105,9 @@ def skyband(df: DataFrame, k: int, prefer: Mapping[str, Direction], by: By = Non
 def dominating(df: DataFrame, k: int, prefer: Mapping[str, Direction], by: By = None) -> DataFrame:
     """Return the k rows that dominate the most others, with columns ``score`` (how many) and ``rank``.
 
-    Without ``by`` the frame is read at the call, and once more when the result is asked for. At the call, a few passes
+    Without ``by`` the frame is read at the call, and once more by the action. At the call, a few passes
     go over its numbers, which Spark keeps until the last of them; some thousand candidates come to the driver, never
-    the table. With ``by`` each group is counted in one task, in its memory, when the result is asked for.
+    the table. With ``by`` each group is counted in one task, in its memory, by the action.
 
     Parameters
     ----------
@@ -143,36 +144,36 @@ def _band(name: str, df: DataFrame, k: int, prefer: Mapping[str, Direction], by:
 
 def _strong(df: DataFrame, prefer: dict[str, Direction]) -> Floats:
     """Return the skyline of a sample; the sample is of the first partitions, as many as it takes."""
-    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+    from pyspark.sql import functions as sf
 
     from topwatch.tables.skyline import front
 
-    read = df.select(*(F.col(quoted(name)).cast("double").alias(str(j)) for j, name in enumerate(prefer)))
+    read = df.select(*(sf.col(quoted(name)).cast("double").alias(str(j)) for j, name in enumerate(prefer)))
     sample = read.sample(fraction=SAMPLED, seed=0).take(SAMPLE)  # not toArrow, for which Spark would shuffle them
     values = np.array(sample, np.float64).reshape(len(sample), len(prefer)).T * signs(prefer)
     values = values[:, ~np.isnan(values).any(axis=0)]
-    result = front(values)
-    return values[:, result[:: 1 + result.size // STRONG]]
+    best = front(values)
+    return values[:, best[:: 1 + best.size // STRONG]]
 
 
 def _chosen(df: DataFrame, choice: Choice, by: tuple[str, ...], more: Sequence[str], first: bool = True) -> DataFrame:
     """Choose in each partition, unless groups must be whole, bring what is left together and choose again."""
-    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+    from pyspark.sql import functions as sf
 
     names = tuple(df.columns)
     numbered = df.toDF(*map(str, range(len(names))))
     schema = numbered.schema
-    left = numbered.mapInArrow(Winnow(choice, names, by, last=False), schema) if first else numbered
+    left = numbered.mapInArrow(ChoiceInPartition(choice, names, by, last=False), schema) if first else numbered
     if by:
-        keys = [F.col(f"`{names.index(name)}`") for name in by]
+        keys = [sf.col(quoted(str(names.index(name)))) for name in by]
         together = left.repartition(*keys).sortWithinPartitions(*keys)
     else:
         together = left.repartition(1)
-    answer = together.mapInArrow(Winnow(choice, names, by, last=True), result(schema, more))
+    answer = together.mapInArrow(ChoiceInPartition(choice, names, by, last=True), result_schema(schema, more))
     return answer.toDF(*names, *more)
 
 
-def result(schema: StructType, more: Sequence[str]) -> StructType:
+def result_schema(schema: StructType, more: Sequence[str]) -> StructType:
     """Return the schema of an answer."""
     from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
@@ -180,46 +181,47 @@ def result(schema: StructType, more: Sequence[str]) -> StructType:
     return StructType([*schema.fields, *(StructField(name, kinds[name], False) for name in more)])
 
 
-def check_columns(path: str, prefer: Mapping[str, Direction]) -> dict[str, Direction]:
+def check_columns(function: str, prefer: Mapping[str, Direction]) -> dict[str, Direction]:
     """Return what is preferred, unless there are too many columns for a word."""
     if len(prefer) > COLUMNS:
-        raise QueryError(f"{path}: prefer: expected at most {COLUMNS} columns, got {len(prefer)}")
+        raise QueryError(f"{function}: prefer: expected at most {COLUMNS} columns, got {len(prefer)}")
     return dict(prefer)
 
 
-def check_frame(path: str, df: DataFrame, columns: Sequence[str], by: By, more: Sequence[str] = ()) -> tuple[str, ...]:
+def check_frame(
+    function: str, df: DataFrame, columns: Sequence[str], by: By, more: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Return the names of the groups' columns, or refuse what cannot be served."""
     if not hasattr(df, "mapInArrow"):
-        raise DataError(f"{path}: df: expected a Spark DataFrame, got {type(df).__name__}")
+        raise DataError(f"{function}: df: expected a Spark DataFrame, got {type(df).__name__}")
     if df.isStreaming:
-        raise QueryError(f"{path}: df: is streaming; expected a static DataFrame: for a stream use tw.spark.watch")
-    return check_schema(path, df.schema, columns, by, more)
+        raise QueryError(f"{function}: df: is streaming; expected a static DataFrame: for a stream use tw.spark.watch")
+    return check_schema(function, df.schema, columns, by, more)
 
 
 def check_schema(
-    path: str, schema: StructType, columns: Sequence[str], by: By, more: Sequence[str] = ()
+    function: str, schema: StructType, columns: Sequence[str], by: By, more: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Return the names of the groups' columns, or refuse what cannot be served."""
-    from pyspark.sql.types import ArrayType, MapType, NumericType, StructType, VariantType
+    from pyspark.sql.types import NumericType
 
     names = (by,) if isinstance(by, str) else tuple(by or ())
     for name in names:
         if not isinstance(name, str) or not name:
-            raise QueryError(f"{path}: by: expected names of columns, got {name!r}")
+            raise QueryError(f"{function}: by: expected names of columns, got {name!r}")
     have = schema.fieldNames()
     for name in have:
         if have.count(name) > 1:
-            raise DataError(f"{path}: df: {have.count(name)} columns are named {name!r}; rename them apart")
+            raise DataError(f"{function}: df: {have.count(name)} columns are named {name!r}; rename them apart")
         if name.lower() in more:
-            raise DataError(f"{path}: df: has a column {name!r}, which the answer gets; rename it")
+            raise DataError(f"{function}: df: has a column {name!r}, which the answer gets; rename it")
     for field, requested in (("columns", columns), ("by", names)):
         for name in requested:
             if name not in have:
-                hint = nearest_name(name, have)
-                raise DataError(f"{path}: {field}: {name!r} is missing; columns are {', '.join(have)}{hint}")
+                raise missing_column(f"{function}: {field}", name, have)
             kind = schema[name].dataType
             if field == "columns" and not isinstance(kind, NumericType):
-                raise DataError(f"{path}: column {name!r} is {kind.simpleString()}; expected numbers")
-            if field == "by" and isinstance(kind, ArrayType | MapType | StructType | VariantType):
-                raise DataError(f"{path}: by: {name!r} is {kind.simpleString()}; expected single values")
+                raise DataError(f"{function}: column {name!r} is {kind.simpleString()}; expected numbers")
+            if field == "by" and is_nested(kind):
+                raise DataError(f"{function}: by: {name!r} is {kind.simpleString()}; expected single values")
     return names

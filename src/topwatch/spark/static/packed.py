@@ -1,6 +1,6 @@
-"""A static frame's numbers as Spark keeps them for a few passes: chunks of arrays, and what each pass asks of them.
+"""A static frame's numbers as Spark keeps them for a few passes: chunks of arrays, and what each pass computes of them.
 
-Turning rows into arrays costs more than what is then asked of them. So it is done once: each partition becomes a few
+Turning rows into arrays costs more than what is then computed. So it is done once: each partition becomes a few
 rows that hold a chunk of numbers each, which Spark keeps in memory or on disk until the last pass. A pass gives one
 line for each partition, and these are added up in a few tasks before the driver sees them.
 """
@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from topwatch.core.kernels.scoring import Floats, Ints
-from topwatch.spark.column_names import quoted
-from topwatch.spark.node.worker_tuning import tune_worker
+from topwatch.core.arrays import Floats, Ints
+from topwatch.spark.session import quoted
 from topwatch.spark.static.selection import numbers, signs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from topwatch.tables.axes import Axes
+    from topwatch.tables.levels import Axes, Tuples
     from topwatch.tables.top_dominating import Sieve, Sifted
-    from topwatch.tables.tuples import Tuples
 
 CHUNK = 1 << 16
 SAMPLE = 16_384  # rows, over all partitions
@@ -47,10 +45,10 @@ class PackedParts:
     """
 
     def __init__(self, df: DataFrame, prefer: dict[str, Any]) -> None:
-        from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+        from pyspark.sql import functions as sf
 
         self._columns = len(prefer)
-        read = df.select(*(F.col(quoted(name)).alias(str(j)) for j, name in enumerate(prefer)))
+        read = df.select(*(sf.col(quoted(name)).alias(str(j)) for j, name in enumerate(prefer)))
         self._chunks = read.mapInArrow(partial(_pack, sign=signs(prefer)), "line binary").persist()
         self._parts = 0
 
@@ -62,7 +60,7 @@ class PackedParts:
 
     def sample(self) -> tuple[int, Floats]:
         """Return how many rows there are, and some."""
-        lines = self._ask(partial(_sample, columns=self._columns))
+        lines = self._pass(partial(_sample, columns=self._columns))
         self._parts = len(lines)
         rows = sum(count for count, _ in lines)
         some = [sample[:, :: max(1, sample.shape[1] * rows // (count * SAMPLE))] for count, sample in lines if count]
@@ -71,7 +69,7 @@ class PackedParts:
     def histogram(self, axes: Axes) -> Ints:
         """Count the rows of each cell."""
         counts = np.zeros(axes.cells, np.int64)
-        for cells, times in self._ask(partial(_histogram, axes=axes), _add_histograms):
+        for cells, times in self._pass(partial(_histogram, axes=axes), _add_histograms):
             counts[cells] += times
         return counts
 
@@ -80,28 +78,27 @@ class PackedParts:
         from topwatch.tables.top_dominating import Sifted
 
         share = max(LEAST, 4 * sieve.most // max(1, self._parts))
-        lines = self._ask(partial(_sift, sieve=dataclasses.replace(sieve, most=share), columns=self._columns))
+        lines = self._pass(partial(_sift, sieve=dataclasses.replace(sieve, most=share), columns=self._columns))
         values = np.concatenate([np.empty((self._columns, 0)), *(line[0] for line in lines)], axis=1)
         return Sifted(values, all(line[1] for line in lines), sum(line[2] for line in lines))
 
     def compare(self, few: Tuples) -> tuple[Ints, Ints]:
         """Count, for each of a few rows, the rows that are not better in any column, and those that are the same."""
         total = np.zeros((2, few.values.shape[1]), np.int64)
-        for line in self._ask(partial(_compare, values=few.values), _add_arrays):
+        for line in self._pass(partial(_compare, values=few.values), _add_arrays):
             total += line
         return total[0], total[1]
 
-    def _ask(self, question: Any, add: Any = None) -> list[Any]:
-        """Return the lines that partitions answer with."""
-        answers = self._chunks.mapInArrow(partial(_answer, question=question), "line binary")
+    def _pass(self, compute: Any, add: Any = None) -> list[Any]:
+        """Return what is computed of each partition, or of several that were added up."""
+        lines = self._chunks.mapInArrow(partial(_computed, compute=compute), "line binary")
         if add is not None and self._parts > ADDERS:
-            answers = answers.repartition(ADDERS).mapInArrow(partial(_added, add=add), "line binary")
-        return [pickle.loads(line) for line in answers.toArrow().column("line").to_pylist()]
+            lines = lines.repartition(ADDERS).mapInArrow(partial(_added, add=add), "line binary")
+        return [pickle.loads(line) for line in lines.toArrow().column("line").to_pylist()]
 
 
 def _pack(batches: Iterable[pa.RecordBatch], sign: Floats) -> Iterator[pa.RecordBatch]:
     """Turn rows into chunks of numbers, smaller better, without rows that lack one."""
-    tune_worker()
     waiting: list[Floats] = []
     rows = 0
     for batch in batches:
@@ -117,9 +114,8 @@ def _pack(batches: Iterable[pa.RecordBatch], sign: Floats) -> Iterator[pa.Record
         yield _line(np.concatenate(waiting, axis=1).tobytes())
 
 
-def _answer(batches: Iterable[pa.RecordBatch], question: Any) -> Iterator[pa.RecordBatch]:
-    tune_worker()
-    yield _line(pickle.dumps(question(line for batch in batches for line in batch.column(0))))
+def _computed(batches: Iterable[pa.RecordBatch], compute: Any) -> Iterator[pa.RecordBatch]:
+    yield _line(pickle.dumps(compute(line for batch in batches for line in batch.column(0))))
 
 
 def _added(batches: Iterable[pa.RecordBatch], add: Any) -> Iterator[pa.RecordBatch]:
@@ -175,7 +171,7 @@ def _sift(lines: Iterable[Any], sieve: Sieve, columns: int) -> tuple[Floats, boo
 
 
 def _compare(lines: Iterable[Any], values: Floats) -> Ints:
-    from topwatch.tables.tuples import Tuples
+    from topwatch.tables.levels import Tuples
 
     few = Tuples(values)
     total: Ints = np.zeros((2, values.shape[1]), np.int64)

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topwatch.core.kernels.scoring import Floats, Ints
-from topwatch.spark.node.worker_tuning import tune_worker
-from topwatch.spark.static.value_order import best_rows
+from topwatch.core.arrays import Floats, Ints
+from topwatch.spark.static.groups import group_numbers, last_start
+from topwatch.spark.static.value_order import k_best
 
 MOST = 1 << 18  # rows that are looked at together
 BYTES = 128 << 20
@@ -34,7 +34,7 @@ class Choice(Protocol):
         ...
 
 
-class Winnow:
+class ChoiceInPartition:
     """The function for ``mapInArrow``.
 
     Parameters
@@ -58,7 +58,6 @@ class Winnow:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Choose among a partition's rows."""
-        tune_worker()
         held: list[pa.Table] = []
         rows = size = 0
         most = MOST
@@ -75,7 +74,7 @@ class Winnow:
                     yield from self._handed_on(kept)
                     kept = kept.slice(0, 0)
             elif self._by:
-                end = _last_start(table, self._by)
+                end = last_start(table, self._by)
                 yield from self._handed_on(self.chosen(table.slice(0, end)))
                 kept = table.slice(end)
                 most = max(MOST, 2 * kept.num_rows)
@@ -136,8 +135,8 @@ class Band:
         values = values * self._signs
         if self._strong is None:
             return np.flatnonzero(skybands(values, starts, self._k)), None
-        result = front(values)
-        return result[unbeaten(values[:, result], self._strong)], None
+        best = front(values)
+        return best[unbeaten(values[:, best], self._strong)], None
 
 
 class _Ranking:
@@ -153,7 +152,7 @@ class _Ranking:
     def choose(self, table: pa.Table, values: Floats, starts: Ints, rows: Ints) -> tuple[Ints, Floats | None]:
         """Return the best rows of each group, best first."""
         keys = self.keys(values, starts)
-        indices = best_rows(table, keys, starts, rows, self._k)
+        indices = k_best(table, keys, starts, rows, self._k)
         return indices, self._sign * keys[indices]
 
 
@@ -169,7 +168,7 @@ class Scored(_Ranking):
     def keys(self, values: Floats, starts: Ints) -> Floats:
         """Return the keys of rows."""
         from topwatch.algorithms.topk.query_table import QueryTable
-        from topwatch.tables.kernels.query_keys import write_keys
+        from topwatch.tables.kernels.levels import write_keys
 
         table = QueryTable()
         table.add(self._query, {name: index for index, name in enumerate(self.columns)})
@@ -218,12 +217,12 @@ class Dominant(_Ranking):
 
 def scores_of(best: Any, values: Floats) -> Floats:
     """Return the scores of rows, by what is known of the best; NaN where they cannot be an answer."""
-    from topwatch.tables.tuples import Tuples
+    from topwatch.tables.levels import Tuples
 
     scores = np.full(values.shape[1], 0.0 if best.others else np.nan)
     if best.scores.size:
-        result = Tuples(best.values).find(values)
-        scores[result >= 0] = best.scores[result[result >= 0]]
+        index = Tuples(best.values).find(values)
+        scores[index >= 0] = best.scores[index[index >= 0]]
     return scores
 
 
@@ -243,28 +242,3 @@ def numbers(table: pa.Table, columns: tuple[str, ...]) -> Floats:
             values[index, start : start + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
             start += len(chunk)
     return values
-
-
-def group_numbers(table: pa.Table, by: tuple[str, ...]) -> Ints:
-    """Return numbers that are the same for rows of the same group; missing values are a group, and so is NaN.
-
-    >>> group_numbers(pa.table({"g": [0.0, None, float("nan"), -0.0, float("nan"), None]}), ("g",)).tolist()
-    [0, 1, 2, 0, 2, 1]
-    """
-    number = np.zeros(table.num_rows, np.int64)
-    for name in by:
-        column = table.column(name).combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-        if pa.types.is_floating(column.type):
-            column = pc.add(column, pa.scalar(0.0, column.type))  # no -0.0
-        codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
-        number = np.unique(number * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1].astype(np.int64)
-    return number
-
-
-def _last_start(table: pa.Table, by: tuple[str, ...]) -> int:
-    """Return where the last group begins, of rows that lie group by group."""
-    number = group_numbers(table, by)
-    changes = np.flatnonzero(np.diff(number))
-    return int(changes[-1]) + 1 if changes.size else 0

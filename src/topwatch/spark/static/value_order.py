@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.core.arrays import Floats, Ints
 
 
-def best_rows(table: pa.Table, keys: Floats, starts: Ints, rows: Ints, k: int) -> Ints:
+def k_best(table: pa.Table, keys: Floats, starts: Ints, rows: Ints, k: int) -> Ints:
     """Return the indices of the k best of each group, group by group and best first; NaN is no key.
 
     Parameters
@@ -27,7 +27,7 @@ def best_rows(table: pa.Table, keys: Floats, starts: Ints, rows: Ints, k: int) -
     if starts.size < 2:
         return np.zeros(0, np.int64)
     group = np.repeat(np.arange(starts.size - 1), np.diff(starts))
-    threshold = _bars(keys, starts, group, k)
+    threshold = _kth_keys(keys, starts, group, k)
     among = np.flatnonzero(keys >= threshold[group])  # with all that are equal to the last of an answer
     order = among[np.lexsort((-keys[among], group[among]))]
     before, after = order[:-1], order[1:]
@@ -37,16 +37,16 @@ def best_rows(table: pa.Table, keys: Floats, starts: Ints, rows: Ints, k: int) -
         tied[1:] |= same
         tied[:-1] |= same
         # Only rows that have an equal are sorted by their values.
-        index = np.zeros(order.size, np.int64)
-        index[tied] = value_places(table.take(pa.array(rows[order[tied]])))
-        order = order[np.lexsort((index, -keys[order], group[order]))]
+        rank = np.zeros(order.size, np.int64)
+        rank[tied] = value_ranks(table.take(pa.array(rows[order[tied]])))
+        order = order[np.lexsort((rank, -keys[order], group[order]))]
     groups = group[order]
     first = np.searchsorted(groups, np.arange(starts.size - 1))
     return order[np.arange(order.size) - first[groups] < k]
 
 
-def _bars(keys: Floats, starts: Ints, group: Ints, k: int) -> Floats:
-    """Return the k-th best key of each group, or the least."""
+def _kth_keys(keys: Floats, starts: Ints, group: Ints, k: int) -> Floats:
+    """Return the k-th best key of each group, or minus infinity where it has fewer."""
     thresholds = np.full(starts.size - 1, -np.inf)
     if starts.size == 2:
         known = keys[~np.isnan(keys)]
@@ -56,23 +56,23 @@ def _bars(keys: Floats, starts: Ints, group: Ints, k: int) -> Floats:
     order = np.lexsort((-keys, group))  # NaN last
     nth = starts[:-1] + k - 1
     there = np.diff(starts) >= k
-    result = keys[order[nth[there]]]
-    thresholds[there] = np.where(np.isnan(result), -np.inf, result)
+    kth = keys[order[nth[there]]]
+    thresholds[there] = np.where(np.isnan(kth), -np.inf, kth)
     return thresholds
 
 
-def value_places(table: pa.Table) -> Ints:
+def value_ranks(table: pa.Table) -> Ints:
     """Return the rank of each row when the larger values come first, column by column from left to right.
 
-    >>> value_places(pa.table({"a": [1, 2, 1, 1], "b": ["x", "x", "z", None]})).tolist()
+    >>> value_ranks(pa.table({"a": [1, 2, 1, 1], "b": ["x", "x", "z", None]})).tolist()
     [2, 0, 1, 3]
     """
     columns = [leaf for column in table.columns for leaf in _sortable(column)]
     parts = pa.table(columns, names=[str(index) for index in range(len(columns))])
     order = pc.sort_indices(parts, sort_keys=[(name, "descending") for name in parts.column_names])
-    indices = np.empty(table.num_rows, np.int64)
-    indices[order.to_numpy()] = np.arange(table.num_rows)
-    return indices
+    ranks = np.empty(table.num_rows, np.int64)
+    ranks[order.to_numpy()] = np.arange(table.num_rows)
+    return ranks
 
 
 def _sortable(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:

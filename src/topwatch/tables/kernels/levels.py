@@ -1,17 +1,35 @@
-"""Levels of values among bounds, the cells that levels make, and words that hold a level of every column.
+"""What is computed of each row of a table: its levels among bounds, its cell, its word, and its key for a query.
 
 Values are better when smaller. A value's *level* is how many of its column's bounds it has reached. A cell is one level
-of each column. A *word* has a lane for every column, with a guard bit above the level (as in
-:mod:`topwatch.algorithms.dominating.kernels.codes`): with the guards set in q, the guards of q - p tell in which lanes
-q >= p.
+of each column. A *word* has a lane for every column, with a guard bit above the level: with the guards set in q, the
+guards of q - p show in which lanes q >= p.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from topwatch.core.arrays import Floats, Ints
 from topwatch.core.jit import inlined, kernel
-from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.core.kernels.scoring import BLOCK, Queries, score_run
+
+
+@kernel
+def write_keys(table: Queries, columns: Floats, keys: Floats) -> None:
+    """Write the key of each row for the table's first query: larger is better, NaN is not ranked."""
+    for start in range(0, len(keys), BLOCK):
+        score_run(table, 0, columns, start, keys[start : min(len(keys), start + BLOCK)])
+
+
+@inlined
+def compare_rows(values: Floats, a: int, b: int) -> tuple[bool, bool]:
+    """Return whether row a is below row b in a column, and whether it is above it in one."""
+    less = False
+    more = False
+    for j in range(len(values)):
+        less |= values[j, a] < values[j, b]
+        more |= values[j, a] > values[j, b]
+    return less, more
 
 
 @inlined
@@ -19,7 +37,7 @@ def level_of(bound: Floats, bounds: int, x: float) -> int:
     """Return how many of the first ``bounds`` bounds are at most x.
 
     They rise, those behind the last are infinite, and with one more their number would be a power of two: then the
-    search has no branch that could be foreseen wrongly.
+    search has no branch that could be predicted wrongly.
     """
     result = 0
     half = (len(bound) + 1) >> 1
@@ -63,13 +81,13 @@ def write_words(levels: np.ndarray, lane: Ints, words: Ints) -> None:
 
 
 @kernel
-def count_covering(words: Ints, asked: Ints, guard: int, counts: Ints) -> None:
-    """Add to ``counts``, for each word of ``asked``, how many words are at least as large in every lane."""
+def count_covering(words: Ints, least: Ints, guard: int, counts: Ints) -> None:
+    """Add to ``counts``, for each word of ``least``, how many words are at least as large in every lane."""
     block = 2048
     for start in range(0, len(words), block):
         some = words[start : min(len(words), start + block)]
-        for a in range(len(asked)):
-            p = asked[a]
+        for a in range(len(least)):
+            p = least[a]
             result = 0
             for i in range(len(some)):
                 result += int(((some[i] | guard) - p) & guard == guard)

@@ -1,4 +1,4 @@
-"""The k-skyband of rows that lie there all at once: those that fewer than k others dominate.
+"""The k-skyband of a table: the rows that fewer than k others dominate.
 
 Distinct rows come in an order in which dominators are first. So each is compared with rows that are already in the
 skyband, and with no others: of a row's dominators, the first k are dominated by fewer than k rows themselves. Rows of
@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from topwatch.core.arrays import Floats, Ints
 from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf
-from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.tables.kernels.levels import compare_rows
 
 CHUNK = 16  # rows of a cell that lie together
 
@@ -24,9 +25,10 @@ class Ranked(NamedTuple):
     rank: np.ndarray  # (rows, columns), int32: rank of the value among those of its column
     weight: Ints  # how many rows have these values
     word: Ints  # levels in lanes
-    cell_code: Ints  # word with only what says which cell it is in
+    cell_code: Ints  # word with only the coordinates of its cell
     cell: Ints  # number of that cell
-    masks: Ints  # guards, one step of a cell in every lane
+    guard: int  # mask: the guard bits
+    step: int  # one cell further in every lane
 
 
 class Cells(NamedTuple):
@@ -69,13 +71,12 @@ def keep_skyband(rows: Ranked, k: int, cells: int, keep: np.ndarray) -> None:
 @leaf
 def _dominators(rows: Ranked, held: Cells, r: int, k: int) -> int:
     """Count the rows that dominate row r, up to k or a few more."""
-    guard = rows.masks[0]
-    step = rows.masks[1]
+    guard = rows.guard
     mine = rows.cell_code[r] | guard
     result = ZERO
     for c in range(held.used[0]):
         if (mine - held.cell_code[c]) & guard == guard:
-            if (mine - (held.cell_code[c] + step)) & guard == guard:
+            if (mine - (held.cell_code[c] + rows.step)) & guard == guard:
                 result += held.weight[c]
             else:
                 result += _in_cell(rows, held, c, r, k - result)
@@ -86,7 +87,7 @@ def _dominators(rows: Ranked, held: Cells, r: int, k: int) -> int:
 
 @inlined
 def _in_cell(rows: Ranked, held: Cells, c: int, r: int, enough: int) -> int:
-    guard = rows.masks[0]
+    guard = rows.guard
     mine = rows.word[r] | guard
     result = ZERO
     chunk = held.chunk[c]
@@ -105,7 +106,7 @@ def _in_cell(rows: Ranked, held: Cells, c: int, r: int, enough: int) -> int:
 
 @inner
 def _put(rows: Ranked, held: Cells, r: int) -> None:
-    """Put a row into its cell."""
+    """Add a row to its cell."""
     c = held.number[rows.cell[r]]
     if c < 0:
         c = held.used[0]
@@ -130,17 +131,12 @@ def _put(rows: Ranked, held: Cells, r: int) -> None:
 @kernel
 def compare_small(values: Floats, starts: Ints, most: int, dominators: Ints, dominated: Ints) -> None:
     """Count both for all rows of groups that have at most so many rows, by comparing each pair."""
-    d = len(values)
     for g in range(len(starts) - 1):
         if starts[g + 1] - starts[g] > most:
             continue
         for a in range(starts[g], starts[g + 1]):
             for b in range(a + 1, starts[g + 1]):
-                less = False
-                more = False
-                for j in range(d):
-                    less |= values[j, a] < values[j, b]
-                    more |= values[j, a] > values[j, b]
+                less, more = compare_rows(values, a, b)
                 if less != more:
                     dominators[b if less else a] += 1
                     dominated[a if less else b] += 1

@@ -1,6 +1,7 @@
-"""The skyline of rows that lie there all at once.
+"""The skyline of a table: easily where it is small, by strong rows, and by sorting.
 
-Rows come in the order of the sum of their levels (:mod:`topwatch.tables.kernels.levels`). What dominates a row has a
+A few strong rows dominate much of a table. Rows that they leave come in the order of the sum of their levels
+(:mod:`topwatch.tables.kernels.levels`). What dominates a row has a
 smaller sum, or the same word; so each row is compared with the skyline so far, word by word, and the values decide
 where the words leave it open. The skyline lies in groups by the halves of the first columns that its rows are in: a row
 has no dominator in a group that is in the worse half of a column in which the row is in the better one.
@@ -12,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from topwatch.core.arrays import Floats, Ints
 from topwatch.core.jit import ZERO, inlined, kernel, leaf, long
-from topwatch.core.kernels.scoring import Floats, Ints
-from topwatch.tables.kernels.levels import level_of
+from topwatch.tables.kernels.levels import compare_rows, level_of
 
 CHUNK = 256  # rows of a group that lie together
 HALVES = 8  # columns that make groups
-ROOM = 1024  # rows of a skyline that is found easily
+ROOM = 1024  # rows of a skyline that is computed easily
 LEEWAY = 4096  # rows on which more comparisons may be spent at first
 OUT, ALONE = -2, -1  # the result for a row: dominated, or neither that nor the same as another
 
@@ -37,8 +38,8 @@ class Scale(NamedTuple):
     shift: Ints  # where that stands in the number of a cell
 
 
-class Placed(NamedTuple):
-    """Rows in the order in which they are looked at."""
+class Sorted(NamedTuple):
+    """Rows in the order in which they are compared."""
 
     value: Floats  # (rows, columns), in another order
     row: Ints  # their indices there
@@ -118,7 +119,62 @@ def keep_easily(values: Floats, most: float, keep: np.ndarray) -> bool:
 
 
 @kernel
-def place_rows(values: Floats, scale: Scale, width: int, words: Ints, sums: np.ndarray) -> None:
+def choose_strong(sample: Floats, most: int, gain: float) -> Ints:
+    """Return rows of a sample, each of which dominates more than a share of what those before it leave."""
+    n = sample.shape[1]
+    beats = np.empty((n, n), np.bool_)
+    gains = np.zeros(n, np.int64)
+    for a in range(n):
+        for b in range(n):
+            less, more = compare_rows(sample, a, b)
+            beats[a, b] = less and not more
+            gains[a] += int(less and not more)
+    chosen = np.empty(most, np.int64)
+    result = ZERO
+    left = n
+    while result < most and n > 0:
+        best = np.argmax(gains)
+        if gains[best] <= gain * left:
+            break
+        chosen[result] = best
+        result += 1
+        left -= gains[best]
+        for b in range(n):
+            if beats[best, b]:
+                for a in range(n):
+                    gains[a] -= int(beats[a, b])
+                    beats[a, b] = False
+    return chosen[:result]
+
+
+@kernel
+def drop_beaten(values: Floats, strong: Floats, left: Ints) -> int:
+    """Write the rows (columns, rows) that none of the strong ones (rows, columns) dominates; return how many.
+
+    ``left`` has room for one more.
+    """
+    d, n = values.shape
+    result = ZERO
+    for i in range(n):
+        beaten = False
+        for s in range(len(strong)):
+            worse = True
+            differs = False
+            for j in range(d):
+                worse &= values[j, i] >= strong[s, j]
+                differs |= values[j, i] > strong[s, j]
+                if s > 0 and not worse:  # most rows that are left by the first differ soon
+                    break
+            if worse and differs:
+                beaten = True
+                break
+        left[result] = i
+        result += int(not beaten)
+    return result
+
+
+@kernel
+def encode_rows(values: Floats, scale: Scale, width: int, words: Ints, sums: np.ndarray) -> None:
     """Write for each row its word, its group and its cell, and the sum of its levels (uint16)."""
     for i in range(len(sums)):
         word = ZERO
@@ -143,7 +199,7 @@ def place_rows(values: Floats, scale: Scale, width: int, words: Ints, sums: np.n
 
 
 @kernel
-def keep_front(rows: Placed, groups: int) -> None:
+def keep_front(rows: Sorted, groups: int) -> None:
     """Mark the rows that no other dominates."""
     n = len(rows.word)
     chunks = n // CHUNK + groups + 1
@@ -169,8 +225,8 @@ def keep_front(rows: Placed, groups: int) -> None:
 
 
 @leaf
-def _look(rows: Placed, held: Groups, r: int) -> int:
-    """Say whether a row of the skyline dominates row r, or which one is the same."""
+def _look(rows: Sorted, held: Groups, r: int) -> int:
+    """Return whether a row of the skyline dominates row r, or which one is the same."""
     mine = rows.word[r] | rows.guard
     halves = rows.group[r]
     group = ZERO
@@ -194,8 +250,8 @@ def _look(rows: Placed, held: Groups, r: int) -> int:
 
 
 @leaf
-def _decide(rows: Placed, held: Groups, first: int, size: int, r: int) -> int:
-    """Look at the values of rows whose words may dominate that of row r."""
+def _decide(rows: Sorted, held: Groups, first: int, size: int, r: int) -> int:
+    """Compare the values of rows whose words may dominate that of row r."""
     mine = rows.word[r] | rows.guard
     for i in range(first, first + size):
         if (mine - held.word[i]) & rows.guard == rows.guard:
@@ -217,7 +273,7 @@ def _decide(rows: Placed, held: Groups, first: int, size: int, r: int) -> int:
 
 
 @inlined
-def _put(rows: Placed, held: Groups, r: int) -> None:
+def _put(rows: Sorted, held: Groups, r: int) -> None:
     group = rows.group[r]
     chunk = held.newest[group]
     if chunk < 0 or held.size[chunk] == CHUNK:

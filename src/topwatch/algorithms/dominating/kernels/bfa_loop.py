@@ -6,14 +6,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from topwatch.core.arrays import Floats, Ints
 from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, long
 from topwatch.core.kernels.rows import ENTER, LEAVE, Log, Rows, Step, with_room, write
-from topwatch.core.kernels.scoring import Floats, Ints
 
 BLOCK = 1024
 OUT = -(2**30)  # the score of a row that is not ranked
-PASSES, COMPARED, SELECTIONS = range(3)  # of the counters
-HEAD, END, FLOOR, FOUND, LIVE = range(5)  # of Scores.now: first and last ordinal, what is collected, how much, rows
+
+
+class ScoreScalars:
+    """Numbers beside the arrays; a record."""
+
+    floor: int  # rows that reach it are collected
+    collected: int  # how many there are, also where there was no room for all; -1 where that is not known
+    live: int  # ranked rows
+    answered: int  # rows in the last evaluation's answer
+    head: int  # first ordinal
+    end: int  # last ordinal
+    passes: int
+    compared: int
+    selections: int
 
 
 class Scores(NamedTuple):
@@ -22,22 +34,20 @@ class Scores(NamedTuple):
     value: Floats  # (columns, slots); smaller is better, NaN where no row is ranked
     score: Ints  # int32
     answer: Ints  # (3, k): slots, units (see :func:`_unit`) and scores of the last evaluation
-    answered: Ints  # one number
-    now: Ints
+    now: ScoreScalars
     room: np.ndarray  # (4, BLOCK) of bool
-    counters: Ints
 
 
 @leaf
 def sweep(s: Scores, first: int, last: int, come: int, gone: Floats, result: Ints) -> int:
     """Compare the rows in slots ``first`` to ``last`` with one that has come (-1: none) and one that has gone (NaN).
 
-    Adds to the rows' scores, and returns how many the row that has come dominates. Rows that reach the floor go to
-    ``result``, as far as there is room.
+    Adds to the rows' scores, and returns how many the row that has come dominates. Rows that reach the floor are
+    collected in ``result``, as far as there is room.
     """
     d = len(s.value)
     dominated = ZERO
-    floor = np.int32(max(s.now[FLOOR], OUT + 1))
+    floor = np.int32(max(s.now.floor, OUT + 1))
     for start in range(first, last, BLOCK):
         stop = min(last, start + BLOCK)
         if d <= 4:
@@ -51,9 +61,9 @@ def sweep(s: Scores, first: int, last: int, come: int, gone: Floats, result: Int
             scores = s.score[start:stop]
             for i in range(len(scores)):
                 if scores[i] >= floor:
-                    if s.now[FOUND] < len(result):
-                        result[s.now[FOUND]] = start + i
-                    s.now[FOUND] += 1
+                    if s.now.collected < len(result):
+                        result[s.now.collected] = start + i
+                    s.now.collected += 1
     return dominated
 
 
@@ -63,7 +73,7 @@ def _compare_and_add(
 ) -> tuple[np.int32, np.int32]:
     """Compare rows in up to four columns (the last one again where there are fewer) and add to their scores, at once.
 
-    What is read then comes from memory as fast as it can: nothing is written but the scores.
+    Memory is read at full speed then: nothing is written but the scores.
     """
     d = len(s.value)
     j1, j2, j3 = min(1, d - 1), min(2, d - 1), min(3, d - 1)
@@ -93,7 +103,7 @@ def _value(s: Scores, j: int, slot: int) -> float:
 
 @leaf
 def _compare(s: Scores, start: int, stop: int, j: int, come: int, gone: Floats) -> None:
-    """Compare rows in four columns from j on, and keep in the room what holds in all columns so far."""
+    """Compare rows in four columns from j on, and store what holds in all columns so far."""
     d = len(s.value)
     j1, j2, j3 = min(j + 1, d - 1), min(j + 2, d - 1), min(j + 3, d - 1)
     x0, x1, x2, x3 = s.value[j, start:stop], s.value[j1, start:stop], s.value[j2, start:stop], s.value[j3, start:stop]
@@ -101,22 +111,17 @@ def _compare(s: Scores, start: int, stop: int, j: int, come: int, gone: Floats) 
     e0, e1, e2, e3 = gone[j], gone[j1], gone[j2], gone[j3]
     le, ge, was_le, was_ge = s.room[0, : stop - start], s.room[1], s.room[2], s.room[3]
     if j == 0:
-        for i in range(len(le)):
-            le[i] = (x0[i] <= p0) & (x1[i] <= p1) & (x2[i] <= p2) & (x3[i] <= p3)
-            ge[i] = (x0[i] >= p0) & (x1[i] >= p1) & (x2[i] >= p2) & (x3[i] >= p3)
-            was_le[i] = (x0[i] <= e0) & (x1[i] <= e1) & (x2[i] <= e2) & (x3[i] <= e3)
-            was_ge[i] = (x0[i] >= e0) & (x1[i] >= e1) & (x2[i] >= e2) & (x3[i] >= e3)
-    else:
-        for i in range(len(le)):
-            le[i] &= (x0[i] <= p0) & (x1[i] <= p1) & (x2[i] <= p2) & (x3[i] <= p3)
-            ge[i] &= (x0[i] >= p0) & (x1[i] >= p1) & (x2[i] >= p2) & (x3[i] >= p3)
-            was_le[i] &= (x0[i] <= e0) & (x1[i] <= e1) & (x2[i] <= e2) & (x3[i] <= e3)
-            was_ge[i] &= (x0[i] >= e0) & (x1[i] >= e1) & (x2[i] >= e2) & (x3[i] >= e3)
+        le[:], ge[:], was_le[:], was_ge[:] = True, True, True, True
+    for i in range(len(le)):
+        le[i] &= (x0[i] <= p0) & (x1[i] <= p1) & (x2[i] <= p2) & (x3[i] <= p3)
+        ge[i] &= (x0[i] >= p0) & (x1[i] >= p1) & (x2[i] >= p2) & (x3[i] >= p3)
+        was_le[i] &= (x0[i] <= e0) & (x1[i] <= e1) & (x2[i] <= e2) & (x3[i] <= e3)
+        was_ge[i] &= (x0[i] >= e0) & (x1[i] >= e1) & (x2[i] >= e2) & (x3[i] >= e3)
 
 
 @leaf
 def _add(s: Scores, start: int, stop: int, floor: np.int32) -> tuple[np.int32, np.int32]:
-    """Add what the room tells to the rows' scores; return how many are dominated, and how many reach the floor."""
+    """Add what was stored to the rows' scores; return how many are dominated, and how many reach the floor."""
     le, ge, was_le, was_ge = s.room[0], s.room[1], s.room[2], s.room[3]
     scores = s.score[start:stop]
     mine = np.int32(0)
@@ -133,13 +138,13 @@ def _add(s: Scores, start: int, stop: int, floor: np.int32) -> tuple[np.int32, n
 @inner
 def sweep_all(s: Scores, rows: Rows, come: int, gone: Floats, result: Ints) -> None:
     """Pass over all rows held, once, for an arrival and an expiry."""
-    s.now[FOUND] = 0
-    s.counters[PASSES] += 1
+    s.now.collected = 0
+    s.now.passes += 1
     mine = ZERO
     if rows.fifo:
-        a = s.now[HEAD] & rows.mask
-        b = (s.now[END] & rows.mask) + 1
-        if s.now[END] < s.now[HEAD]:
+        a = s.now.head & rows.mask
+        b = (s.now.end & rows.mask) + 1
+        if s.now.end < s.now.head:
             return
         if a < b:
             mine = sweep(s, a, b, come, gone, result)
@@ -147,34 +152,34 @@ def sweep_all(s: Scores, rows: Rows, come: int, gone: Floats, result: Ints) -> N
             mine = sweep(s, a, rows.mask + 1, come, gone, result) + sweep(s, ZERO, b, come, gone, result)
     else:
         mine = sweep(s, ZERO, rows.mask + 1, come, gone, result)
-    s.counters[COMPARED] += s.now[LIVE]
+    s.now.compared += s.now.live
     if come >= 0:
         s.score[come] = mine
-        if mine >= s.now[FLOOR]:
-            if s.now[FOUND] < len(result):
-                result[s.now[FOUND]] = come
-            s.now[FOUND] += 1
+        if mine >= s.now.floor:
+            if s.now.collected < len(result):
+                result[s.now.collected] = come
+            s.now.collected += 1
 
 
 @inner
 def select(s: Scores, k: int) -> Ints:
     """Set the floor below the k-th score and return the rows that reach it."""
-    s.counters[SELECTIONS] += 1
+    s.now.selections += 1
     wanted = k + k // 2 + 64
     ranked = s.score[s.score > OUT]
     if len(ranked) > wanted:
-        s.now[FLOOR] = np.partition(ranked, len(ranked) - wanted)[len(ranked) - wanted]
+        s.now.floor = np.partition(ranked, len(ranked) - wanted)[len(ranked) - wanted]
     else:
-        s.now[FLOOR] = 0
-    result = np.flatnonzero(s.score >= s.now[FLOOR]) if len(ranked) > 0 else np.empty(0, np.int64)
-    s.now[FOUND] = len(result)
+        s.now.floor = 0
+    result = np.flatnonzero(s.score >= s.now.floor) if len(ranked) > 0 else np.empty(0, np.int64)
+    s.now.collected = len(result)
     return result
 
 
 @inner
-def tell(s: Scores, rows: Rows, best: Ints, query: int, at: int, log: Log) -> Log:
+def report(s: Scores, rows: Rows, best: Ints, query: int, at: int, log: Log) -> Log:
     """Log which rows left and which entered, given the best rows in order, and remember them."""
-    old = s.answered[0]
+    old = s.now.answered
     new = len(best)
     log = with_room(log, old + new)
     units = rows.seq[best] if rows.fifo else rows.entity[best]
@@ -195,33 +200,33 @@ def tell(s: Scores, rows: Rows, best: Ints, query: int, at: int, log: Log) -> Lo
         s.answer[0, i] = best[i]
         s.answer[1, i] = units[i]
         s.answer[2, i] = s.score[best[i]]
-    s.answered[0] = new
+    s.now.answered = new
     return log
 
 
 @inner
 def evaluate(s: Scores, rows: Rows, result: Ints, k: int, query: int, at: int, log: Log) -> tuple[Ints, Log]:
-    """Report the changes since the last evaluation; returns the room for rows found, which may have grown."""
-    if s.now[FOUND] < min(k, s.now[LIVE]) or s.now[FOUND] > len(result) or s.now[FOUND] > 4 * k + 256:
+    """Report the changes since the last evaluation; returns the array of collected rows, which may have grown."""
+    if s.now.collected < min(k, s.now.live) or s.now.collected > len(result) or s.now.collected > 4 * k + 256:
         chosen = select(s, k)
         if len(chosen) > len(result):
             result = np.empty(2 * len(chosen), np.int64)
         result[: len(chosen)] = chosen
-    some = result[: s.now[FOUND]]
+    some = result[: s.now.collected]
     m = len(some)
     newest = some[np.argsort(-rows.seq[some])]
     keys = np.empty(m, np.int64)
     for i in range(m):
         keys[i] = -s.score[newest[i]] * m + i
     keys.sort()
-    return result, tell(s, rows, newest[keys[: min(k, m)] % m] if m > 0 else newest, query, at, log)
+    return result, report(s, rows, newest[keys[: min(k, m)] % m] if m > 0 else newest, query, at, log)
 
 
 @kernel
 def drive_bfa(
     s: Scores, rows: Rows, fresh: Floats, step: Step, result: Ints, k: int, query: int, log: Log
 ) -> tuple[Ints, Log]:
-    """Take a step; ``fresh`` are the values of the rows that arrive."""
+    """Process a step; ``fresh`` are the values of the rows that arrive."""
     d = len(s.value)
     i = ZERO
     none = np.full(d, np.nan)
@@ -232,7 +237,7 @@ def drive_bfa(
         if rows.fifo:
             e = step.heads[j]
             gone = step.heads[j] if last else step.heads[j + 1]
-            s.now[HEAD] = e
+            s.now.head = e
         else:
             e = step.expiries[j - 1] if j > 0 else ZERO
             gone = e if last else step.expiries[j]
@@ -241,13 +246,13 @@ def drive_bfa(
             come = ZERO - 1
             if i < until:
                 come = step.arrived[i]
-                s.now[END] = rows.seq[come]
-                s.now[LIVE] += int(fresh[0, i] == fresh[0, i])
+                s.now.end = rows.seq[come]
+                s.now.live += int(fresh[0, i] == fresh[0, i])
                 i += 1
             went = none
             if e < gone and i == until:
                 slot = e & rows.mask if rows.fifo else step.expired[e]
-                if slot == come:  # it comes and goes before anyone has seen it: first the one, then the other
+                if slot == come:  # it arrives and expires between evaluations: first the one, then the other
                     _admit(s, fresh, i - 1, come)
                     sweep_all(s, rows, come, none, result)
                     come = ZERO - 1
@@ -255,11 +260,11 @@ def drive_bfa(
                 for c in range(d):
                     values[c] = s.value[c, slot]
                     s.value[c, slot] = np.nan
-                s.now[LIVE] -= int(values[0] == values[0])
+                s.now.live -= int(values[0] == values[0])
                 s.score[slot] = OUT
                 went = values
                 if rows.fifo:
-                    s.now[HEAD] = e
+                    s.now.head = e
             if come >= 0:
                 _admit(s, fresh, i - 1, come)
             if come >= 0 and s.value[0, come] != s.value[0, come]:
@@ -269,7 +274,7 @@ def drive_bfa(
             swept = True
         if not last:
             if not swept:
-                s.now[FOUND] = -1
+                s.now.collected = -1
             result, log = evaluate(s, rows, result, k, query, step.at[j], log)
     return result, log
 

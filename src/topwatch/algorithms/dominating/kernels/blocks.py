@@ -1,7 +1,7 @@
 """Rows by cell: each cell has a block of consecutive entries for the codes, slots and bounds of its rows, oldest first.
 
-A block that is full is compacted when its front is free, else it moves to one half as large again; blocks that are
-given up are used again. A row that expires is its cell's first, so that nothing is searched or moved for it.
+A block that is full is compacted when its front is free, else its rows move to one half as large again; abandoned
+blocks are used again. A row that expires is its cell's first, so that nothing is searched or moved for it.
 
 An entry without a row has the code of a row that is not ranked. So a search for rows behind a code can scan the blocks
 of many cells in one piece, without looking up where the rows of each begin and end.
@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.algorithms.dominating.kernels.codes import NOT_RANKED, Lanes, cell_of
-from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, long, move
-from topwatch.core.kernels.scoring import Ints
+from topwatch.core.arrays import Ints
+from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, long
+from topwatch.core.kernels.memory import move
 
 FIRST, KIND, BEGIN, SIZE = range(4)  # of a cell: first entry, size of the block, free entries at its front, rows
 NO_BLOCK = -1
 KINDS = 56
-NO_BOUND = 2**30  # nothing is known of the row's score but what the cell tells
+NO_BOUND = 2**30  # nothing is known of the row's score but the bound of its cell
 CONTENDS = -(2**30)  # the row's score is kept exactly, among the contenders
 
 
@@ -34,6 +35,21 @@ class Blocks(NamedTuple):
     bound: np.ndarray
     free: Ints  # by size of block: the first that is free; each names the next in ``slot``
     end: Ints  # one number: where the pools are unused
+
+
+def empty_blocks(cells: int, entries: int = 64) -> Blocks:
+    """Return cells without rows."""
+    cell = np.zeros((cells, 4), np.int32)
+    cell[:, KIND] = NO_BLOCK
+    code, slot, bound = np.full(entries, NOT_RANKED), np.zeros(entries, np.int32), np.zeros(entries, np.int32)
+    return Blocks(cell, np.zeros(cells, np.int32), code, slot, bound, np.full(KINDS, -1), np.zeros(1, np.int64))
+
+
+@inlined
+def span(b: Blocks, cell: int) -> tuple[int, int]:
+    """Return the index of the first row of a cell, and the one after its last."""
+    start = long(b.cell[cell, FIRST] + b.cell[cell, BEGIN])
+    return start, start + b.cell[cell, SIZE]
 
 
 @inlined
@@ -61,7 +77,7 @@ def with_space(b: Blocks, more: int) -> Blocks:
 
 
 @inlined
-def needs(b: Blocks, cell: int) -> int:
+def entries_needed(b: Blocks, cell: int) -> int:
     """Return how many unused entries the next row of a cell may take: 0 when its block has room."""
     kind = b.cell[cell, KIND]
     if kind == NO_BLOCK:
@@ -73,15 +89,14 @@ def needs(b: Blocks, cell: int) -> int:
 
 @inlined
 def put(b: Blocks, cell: int, code: int, slot: int, bound: int) -> None:
-    """Append a row to its cell. The pools must have as many unused entries as :func:`needs` returns."""
-    if needs(b, cell) > 0:
+    """Append a row to its cell. The pools must have as many unused entries as :func:`entries_needed` returns."""
+    if entries_needed(b, cell) > 0:
         _make_room(b, cell)
-    size = b.cell[cell, SIZE]
-    at = b.cell[cell, FIRST] + b.cell[cell, BEGIN] + size
+    _, at = span(b, cell)
     b.code[at] = code
     b.slot[at] = slot
     b.bound[at] = bound
-    b.cell[cell, SIZE] = size + 1
+    b.cell[cell, SIZE] += 1
     b.count[cell] += 1
 
 
@@ -138,16 +153,16 @@ def _empty(code: Ints, start: int, stop: int) -> None:
 @inlined
 def find(b: Blocks, cell: int, slot: int) -> int:
     """Return the index of a row that is in a cell."""
-    at = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
+    at, _ = span(b, cell)
     while b.slot[at] != slot:
         at += 1
     return at
 
 
 @inlined
-def take_away(b: Blocks, cell: int, slot: int) -> int:
-    """Take a row out of its cell and return its bound."""
-    start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
+def remove(b: Blocks, cell: int, slot: int) -> int:
+    """Remove a row from its cell and return its bound."""
+    start, _ = span(b, cell)
     at = find(b, cell, slot)
     bound = b.bound[at]
     if at > start:
@@ -202,6 +217,6 @@ def fill(lanes: Lanes, codes: Ints, slots: Ints, bounds: Ints, b: Blocks, growth
 def rename(b: Blocks, new: Ints) -> None:
     """Follow the rows to their new slots."""
     for cell in range(len(b.count)):
-        start = b.cell[cell, FIRST] + b.cell[cell, BEGIN]
-        for at in range(start, start + b.cell[cell, SIZE]):
+        start, stop = span(b, cell)
+        for at in range(start, stop):
             b.slot[at] = new[b.slot[at]]

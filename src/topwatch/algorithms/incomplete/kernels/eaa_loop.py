@@ -1,7 +1,7 @@
 """The loop of EAA and of its approximate form: instances of objects, given up once k objects dominate them.
 
-An instance stands for what is left of an object once all rows older than one of its rows have gone; it is called by
-that row. What the rows after a moment make of the k-th best object, S(moment), tells all about dominance: an instance
+An instance stands for what is left of an object once all rows older than one of its rows have gone; that row
+names it. What the rows after a moment make of the k-th best object, S(moment), decides dominance: an instance
 is dominated by k distinct objects if and only if S(its row) is above its best score. An object's own instances never
 count, since none of its scores is above its best one. One walk over the instances from the newest back knows S at each
 of them; S only rises while rows come, so that a walk now and then gives up the same instances as one after each row,
@@ -14,40 +14,40 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.algorithms.incomplete.kernels.best_objects import (
-    ANSWERED,
-    SIZE,
-    TOUCHED,
-    Bests,
-    rate,
-    refill,
-    report,
-    starved,
-)
+from topwatch.algorithms.incomplete.kernels.best_objects import Bests, evaluate, refill, set_score, starved
 from topwatch.algorithms.incomplete.kernels.object_scores import (
-    END,
-    HEAD,
     LARGEST,
-    NOBODY,
-    OCCURRENCES,
+    NO_OBJECT,
     SINGLE,
-    USED,
     Objects,
+    Observations,
     arrive,
-    bury,
     combined,
     expire,
     score_of,
 )
-from topwatch.algorithms.incomplete.kernels.tally_loop import Arrivals
-from topwatch.core.jit import ZERO, inlined, kernel, leaf, move
-from topwatch.core.kernels.rows import Log, Step, with_room
-from topwatch.core.kernels.scoring import Floats, Ints
+from topwatch.core.arrays import Floats, Ints
+from topwatch.core.jit import ZERO, inlined, kernel, leaf
+from topwatch.core.kernels.memory import move
+from topwatch.core.kernels.rows import Log, Step
 
-RETAINED, OBJECTS, PRUNED, REVIVED, SWEPT, APART, REVIVES, MASK, TIMES = range(9)
 BLOCK = 64  # slots that a walk can pass over at once
 LEAST_APART = 16  # rows between two walks
 SHARE_APART = 64  # of a window
+
+
+class InstanceScalars:
+    """Numbers beside the arrays; a record."""
+
+    retained: int
+    objects: int  # with a retained instance
+    pruned: int
+    revived: int
+    swept: int  # the last row when a walk was made
+    apart: int  # rows between two walks, 0 for a share of the window
+    revives: int  # 1 where an instance that was given up may come back
+    mask: int  # of the sets of sources that ``promise`` tells apart
+    times: int  # rows of a source that an object is expected to have
 
 
 class Instances(NamedTuple):
@@ -64,7 +64,7 @@ class Instances(NamedTuple):
     high: Floats  # room for the most that it may report
     top: Floats  # the best scores of a walk, best first
     holder: Ints  # their objects
-    now: Ints
+    now: InstanceScalars
 
 
 @leaf
@@ -83,24 +83,24 @@ def _measure(o: Objects, e: Instances, number: int, row: int) -> float:
                 reported = o.value[each & mask]
                 if not any_yet:
                     value = reported
-                elif o.rule[OCCURRENCES] == LARGEST:
+                elif o.rule.occurrences == LARGEST:
                     value = max(value, reported)
                 else:
                     value += reported
                 any_yet = True
-            each = o.later[each & mask]
+            each = o.next_row[each & mask]
         known = (seen >> s) & 1
-        if o.rule[OCCURRENCES] == SINGLE:
+        if o.rule.occurrences == SINGLE:
             times = max(times, known)
-        hope = 1.0 if known != 0 else e.promise[seen & e.now[MASK], s]
-        more = max(0, e.now[TIMES] - times)
+        expected = 1.0 if known != 0 else e.promise[seen & e.now.mask, s]
+        more = max(0, e.now.times - times)
         e.low[s] = value
         if more == 0:
             e.high[s] = value
-        elif o.rule[OCCURRENCES] == LARGEST:
-            e.high[s] = max(value, hope)
+        elif o.rule.occurrences == LARGEST:
+            e.high[s] = max(value, expected)
         else:
-            e.high[s] = value + more * hope
+            e.high[s] = value + more * expected
     return combined(o, e.low)
 
 
@@ -120,7 +120,7 @@ def _renew(o: Objects, e: Instances, number: int, new: int, source: int) -> None
     mask = len(o.object) - 1
     e.seen[number] = (e.seen[number] if e.alive[number] != 0 else ZERO) | (1 << source)
     _retain(e, number, new & mask)
-    if e.alive[number] == 1 and e.now[REVIVES] == 0:
+    if e.alive[number] == 1 and e.now.revives == 0:
         _score(o, e, number, new)
         return
     for s in range(len(o.factor)):
@@ -129,23 +129,23 @@ def _renew(o: Objects, e: Instances, number: int, new: int, source: int) -> None
             slot = row & mask
             if e.retained[slot] != 0:
                 _score(o, e, number, row)
-            elif e.now[REVIVES] != 0:
+            elif e.now.revives != 0:
                 before = e.best[slot]
                 _score(o, e, number, row)
                 if e.best[slot] > before:
                     _retain(e, number, slot)
-                    e.now[REVIVED] += 1
+                    e.now.revived += 1
                 else:
                     e.best[slot] = before
-            row = o.later[slot]
+            row = o.next_row[slot]
 
 
 @inlined
 def _retain(e: Instances, number: int, slot: int) -> None:
     e.retained[slot] = 1
     e.dense[slot // BLOCK] += 1
-    e.now[RETAINED] += 1
-    e.now[OBJECTS] += int(e.alive[number] == 0)
+    e.now.retained += 1
+    e.now.objects += int(e.alive[number] == 0)
     e.alive[number] += 1
 
 
@@ -153,9 +153,9 @@ def _retain(e: Instances, number: int, slot: int) -> None:
 def _give_up(e: Instances, number: int, slot: int) -> None:
     e.retained[slot] = 0
     e.dense[slot // BLOCK] -= 1
-    e.now[RETAINED] -= 1
+    e.now.retained -= 1
     e.alive[number] -= 1
-    e.now[OBJECTS] -= int(e.alive[number] == 0)
+    e.now.objects -= int(e.alive[number] == 0)
 
 
 @leaf
@@ -168,7 +168,7 @@ def _standing(o: Objects, e: Instances, number: int) -> float:
     for s in range(len(o.factor)):
         row = o.first[number, s]
         while row != 0 and e.retained[row & mask] == 0:
-            row = o.later[row & mask]
+            row = o.next_row[row & mask]
         if row != 0 and (oldest == 0 or row < oldest):
             oldest = row
     if oldest == 0 or e.current[oldest & mask] == -np.inf:
@@ -177,7 +177,7 @@ def _standing(o: Objects, e: Instances, number: int) -> float:
 
 
 @leaf
-def _index(e: Instances, size: int, number: int, score: float) -> int:
+def _rank(e: Instances, size: int, number: int, score: float) -> int:
     """Enter an object's score among the best of a walk; return how many there are."""
     old = ZERO
     while old < size and e.holder[old] != number:
@@ -204,8 +204,8 @@ def sweep(o: Objects, e: Instances) -> None:
     size = ZERO
     threshold = -np.inf  # S: the k-th best score that the rows after this one make
     gone = 0
-    row = o.now[END] + 1
-    while row > o.now[HEAD]:
+    row = o.now.end + 1
+    while row > o.now.head:
         row -= 1
         slot = row & mask
         if e.dense[slot // BLOCK] == 0:
@@ -217,47 +217,47 @@ def sweep(o: Objects, e: Instances) -> None:
             _give_up(e, o.object[slot], slot)
             gone += 1
         elif e.current[slot] > threshold:
-            size = _index(e, size, o.object[slot], e.current[slot])
+            size = _rank(e, size, o.object[slot], e.current[slot])
             if size == len(e.top):
                 threshold = e.top[size - 1]
-    e.now[PRUNED] += gone
-    e.now[SWEPT] = o.now[END]
+    e.now.pruned += gone
+    e.now.swept = o.now.end
 
 
 @leaf
 def _release(o: Objects, b: Bests, e: Instances, head: int) -> None:
-    while o.now[HEAD] < head:
-        row = o.now[HEAD]
+    while o.now.head < head:
+        row = o.now.head
         slot = row & (len(o.object) - 1)
         if e.retained[slot] != 0:
             _give_up(e, o.object[slot], slot)
         number = expire(o, row)
-        if number != NOBODY and (b.seated[number] != 0 or e.alive[number] != 0):
-            rate(o, b, number, _standing(o, e, number))
-        elif number != NOBODY:
+        if number != NO_OBJECT and (b.entry_row[number] != 0 or e.alive[number] != 0):
+            set_score(o, b, number, _standing(o, e, number))
+        elif number != NO_OBJECT:
             o.score[number] = np.nan
 
 
 @leaf
-def _take(o: Objects, b: Bests, e: Instances, rows: Arrivals, start: int, stop: int) -> None:
+def _take(o: Objects, b: Bests, e: Instances, rows: Observations, start: int, stop: int) -> None:
     for r in range(start, stop):
         _release(o, b, e, rows.head[r])
         new = rows.ordinal[r]
         number = arrive(o, new, rows.id[r], rows.source[r], rows.value[r])
-        if number != NOBODY:
+        if number != NO_OBJECT:
             _renew(o, e, number, new, rows.source[r])
-            rate(o, b, number, _standing(o, e, number))
-        apart = e.now[APART]
+            set_score(o, b, number, _standing(o, e, number))
+        apart = e.now.apart
         if apart == 0:
-            apart = max(LEAST_APART, (new - o.now[HEAD] + 1) // SHARE_APART)
-        if new - e.now[SWEPT] >= apart:
+            apart = max(LEAST_APART, (new - o.now.head + 1) // SHARE_APART)
+        if new - e.now.swept >= apart:
             sweep(o, e)
 
 
 @kernel
-def drive_eaa(o: Objects, b: Bests, e: Instances, rows: Arrivals, step: Step, index: int, log: Log) -> Log:
+def drive_eaa(o: Objects, b: Bests, e: Instances, rows: Observations, step: Step, index: int, log: Log) -> Log:
     """Take a step of the window; log the changes at its evaluations."""
-    e.now[TIMES] = max(e.now[TIMES], 1)
+    e.now.times = max(e.now.times, 1)
     done = 0
     for j in range(len(step.at)):
         _take(o, b, e, rows, done, step.arrivals[j])
@@ -265,10 +265,7 @@ def drive_eaa(o: Objects, b: Bests, e: Instances, rows: Arrivals, step: Step, in
         _release(o, b, e, step.heads[j + 1])
         if starved(b):
             refill(o, b)
-        if b.now[TOUCHED] != 0:
-            log = with_room(log, b.now[ANSWERED] + b.now[SIZE])
-            report(o, b, step.at[j], index, log)
-        bury(o)
+        log = evaluate(o, b, step.at[j], index, log)
     _take(o, b, e, rows, done, len(rows.ordinal))
     return log
 
@@ -276,6 +273,6 @@ def drive_eaa(o: Objects, b: Bests, e: Instances, rows: Arrivals, step: Step, in
 @kernel
 def exact_scores(o: Objects, scores: Floats) -> int:
     """Fill in the scores that all live rows make, NaN where an object has none; return how many objects there are."""
-    for number in range(o.now[USED]):
+    for number in range(o.now.used):
         scores[number] = score_of(o, number) if o.rows[number] != 0 else np.nan
-    return o.now[USED]
+    return o.now.used

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.algorithms.skyline.kernels.boxes import dominates
+from topwatch.algorithms.skyline.kernels.dominance import dominates
+from topwatch.core.arrays import Floats, Ints
 from topwatch.core.jit import ZERO, kernel, leaf
-from topwatch.core.kernels.scoring import Floats, Ints
 
 NEVER = 1e300  # the cost of a side without extent: finite, so that differences of costs are numbers
 
@@ -25,7 +25,7 @@ class Filters(NamedTuple):
     high: Floats
     point: Floats  # the values that were known last
     root: Floats  # root of the fastest change per timestamp
-    fresh: np.ndarray  # gets a new filter now: the box may still shrink, to the point at least
+    fresh: np.ndarray  # bool: gets a new filter now; the box may still shrink, to the point at least
     log: Floats  # (probe sources, columns): the records that made the server probe others
     cost: Floats  # of a failure per side of a box, of a probe per column, of a probe
 
@@ -34,6 +34,13 @@ class Filters(NamedTuple):
 def _side(speed: float, room: float) -> float:
     """Return a speed by the room that is left, as in P_f and P_r1."""
     return min(NEVER, speed / room) if room > 0.0 else NEVER
+
+
+@leaf
+def _shrink_cost(f: Filters, i: int, k: int, x: float) -> float:
+    """Return what it costs more when a fresh i ends at x in column k."""
+    speed = f.cost[0] * f.root[i, k] * f.root[i, k]
+    return _side(speed, x - f.point[i, k]) - _side(speed, f.high[i, k] - f.point[i, k])
 
 
 @leaf
@@ -67,8 +74,7 @@ def _split_cost(f: Filters, i: int, j: int, k: int, x: float, probes: float) -> 
     """Return what it costs more when i ends at x in column k and j begins there."""
     more = f.cost[2] * (_upper_probes(f, i, k, x) - probes)
     if f.fresh[i] and x < f.high[i, k]:
-        speed = f.cost[0] * f.root[i, k] * f.root[i, k]
-        more += _side(speed, x - f.point[i, k]) - _side(speed, f.high[i, k] - f.point[i, k])
+        more += _shrink_cost(f, i, k, x)
     if f.fresh[j] and x >= f.low[j, k]:
         speed = f.cost[0] * f.root[j, k] * f.root[j, k]
         more += _side(speed, f.point[j, k] - x) - _side(speed, f.point[j, k] - f.low[j, k])
@@ -90,26 +96,10 @@ def hold_apart(f: Filters, i: int, j: int) -> bool:
     for k in range(f.low.shape[1]):
         start = f.point[i, k] if f.fresh[i] else f.high[i, k]
         stop = f.point[j, k] if f.fresh[j] else f.low[j, k]
-        if not start < stop:
-            continue
-        x = start
-        if f.fresh[i]:
-            share = f.root[i, k] / (f.root[i, k] + f.root[j, k]) if f.fresh[j] else 1.0
-            x = min(max(start + (stop - start) * share, f.low[j, k]), f.high[i, k])
-            x = min(x, np.nextafter(stop, -np.inf))
-            if not x >= start:
-                x = start
-        now = _upper_probes(f, i, k, f.high[i, k]) if f.fresh[i] and len(f.log) else 0.0
-        more = _split_cost(f, i, j, k, x, now)
-        if column < 0 or more < best:
-            best, column, where = more, k, x
-        if f.fresh[i] and now > 0.0:
-            for m in range(len(f.log)):
-                x = f.log[m, k]
-                if start < x < stop and x <= f.high[i, k]:
-                    more = _split_cost(f, i, j, k, x, now)
-                    if more < best:
-                        best, column, where = more, k, x
+        if start < stop:
+            x, more = _best_split(f, i, j, k, start, stop)
+            if column < 0 or more < best:
+                best, column, where = more, k, x
     if column >= 0:
         if f.fresh[i]:
             f.high[i, column] = min(f.high[i, column], where)
@@ -123,6 +113,28 @@ def hold_apart(f: Filters, i: int, j: int) -> bool:
         if f.fresh[j]:
             f.low[j, k] = f.point[j, k]
     return not dominates(f.low, j, f.high, i)
+
+
+@leaf
+def _best_split(f: Filters, i: int, j: int, k: int, start: float, stop: float) -> tuple[float, float]:
+    """Return where i should end and j begin in column k, from ``start`` to before ``stop``, and what that costs."""
+    x = start
+    if f.fresh[i]:
+        share = f.root[i, k] / (f.root[i, k] + f.root[j, k]) if f.fresh[j] else 1.0
+        x = min(max(start + (stop - start) * share, f.low[j, k]), f.high[i, k])
+        x = min(x, np.nextafter(stop, -np.inf))
+        if not x >= start:
+            x = start
+    probes = _upper_probes(f, i, k, f.high[i, k]) if f.fresh[i] and len(f.log) else 0.0
+    best = _split_cost(f, i, j, k, x, probes)
+    if probes > 0.0:
+        for m in range(len(f.log)):
+            y = f.log[m, k]
+            if start < y < stop and y <= f.high[i, k]:
+                more = _split_cost(f, i, j, k, y, probes)
+                if more < best:
+                    best, x = more, y
+    return x, best
 
 
 @leaf
@@ -149,14 +161,13 @@ def _child_cost(f: Filters, i: int, j: int, k: int, x: float) -> float:
     cost = _side(f.cost[0] * f.root[i, k] * f.root[i, k], f.point[i, k] - x)
     cost += _side(f.cost[1] * f.root[j, k] * f.root[j, k], x - f.point[j, k])
     if x < f.high[j, k]:
-        speed = f.cost[0] * f.root[j, k] * f.root[j, k]
-        cost += _side(speed, x - f.point[j, k]) - _side(speed, f.high[j, k] - f.point[j, k])
+        cost += _shrink_cost(f, j, k, x)
     return cost
 
 
 @leaf
-def place_behind(f: Filters, i: int, sky: Ints) -> int:
-    """Choose the dominator that costs least for a fresh i, and put i's box behind it; -1 where there is none."""
+def put_behind(f: Filters, i: int, sky: Ints) -> int:
+    """Put the box of a fresh i behind the dominator that costs least; return that, or -1 where there is none."""
     best = np.inf
     chosen = -1
     for s in range(len(sky)):
@@ -193,7 +204,7 @@ def place_behind(f: Filters, i: int, sky: Ints) -> int:
 
 @leaf
 def _make_strict(f: Filters, i: int, j: int) -> None:
-    """Let the box of i, nowhere before that of j, be behind it in one column."""
+    """Shrink the box of i, nowhere before that of j, so that it is behind it in one column."""
     column = -1
     for k in range(f.low.shape[1]):
         if f.high[j, k] < f.low[i, k]:
@@ -224,8 +235,7 @@ def _adopt(f: Filters, i: int, sky: Ints) -> int:
             cost = 0.0
             for k in range(f.low.shape[1]):
                 if f.low[i, k] < f.high[j, k]:
-                    speed = f.cost[0] * f.root[j, k] * f.root[j, k]
-                    cost += _side(speed, f.low[i, k] - f.point[j, k]) - _side(speed, f.high[j, k] - f.point[j, k])
+                    cost += _shrink_cost(f, j, k, f.low[i, k])
             if chosen < 0 or cost < best:
                 best, chosen = cost, j
     if chosen < 0:
@@ -258,7 +268,7 @@ def construct(f: Filters, sky: Ints, orphans: Ints, children: Ints, dominator: I
     for o in range(len(orphans)):
         dominator[orphans[o]] = _adopt(f, orphans[o], sky)
     for c in range(len(children)):
-        dominator[children[c]] = place_behind(f, children[c], sky)
+        dominator[children[c]] = put_behind(f, children[c], sky)
 
 
 @kernel
@@ -272,7 +282,7 @@ def try_filters(f: Filters, sky: Ints, rows: Ints) -> None:
         f.fresh[i] = True
         f.low[i] = -np.inf
         f.high[i] = np.inf
-        if place_behind(f, i, sky) < 0:
+        if put_behind(f, i, sky) < 0:
             for s in range(len(sky)):
                 j = sky[s]
                 if dominates(f.point, i, f.low, j):  # i would replace it in the skyline

@@ -2,7 +2,7 @@
 
 The front is the skyline. A row is compared with the front when it comes, and again when its witness goes; where the
 witness had one itself, that one takes over, since what dominates it dominates its rows too. Each row is in the list
-of its witness, so that nothing is searched for.
+of its witness, so that nothing is searched.
 """
 
 from __future__ import annotations
@@ -11,14 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.algorithms.skyline.kernels.comparing import set_beside
+from topwatch.algorithms.skyline.kernels.dominance import BLOCK, compare_block
+from topwatch.core.arrays import Floats, Ints
 from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf
 from topwatch.core.kernels.rows import ENTER, LEAVE, Log, Rows, Step, with_room, write
-from topwatch.core.kernels.scoring import Floats, Ints
 
-BLOCK = 64  # rows of the front compared at once
-FRONT, AWAY = -1, -2  # witness of a row in the front, and of one that is not there or not ranked
-SIZE, TOUCHED, COMPARED = range(3)  # of Witnessed.now: rows in the front, in the list of touched ones, pairs so far
+FRONT, NO_ROW = -1, -2  # witness of a row in the front, and of a slot without a ranked row
+
+
+class WitnessScalars:
+    """Numbers beside the arrays; a record."""
+
+    front: int  # rows in the front
+    touched: int  # rows in the list of touched ones
+    compared: int  # pairs so far
 
 
 class Witnessed(NamedTuple):
@@ -37,20 +43,20 @@ class Witnessed(NamedTuple):
     marked: Ints  # by slot: 1 where it is in that list
     leaving: Ints  # by entity, room for an evaluation
     hit: Ints  # indices, room for a comparison
-    now: Ints
+    now: WitnessScalars
     flags: np.ndarray  # (2, BLOCK) of bool
 
 
 @kernel
 def drive_witnessed(w: Witnessed, rows: Rows, fresh: Floats, step: Step, query: int, log: Log) -> Log:
-    """Take a step; ``fresh`` are the values of the rows that arrive."""
+    """Process a step; ``fresh`` are the values of the rows that arrive."""
     i = ZERO
     e = ZERO
     for j in range(len(step.at) + 1):
         last = j == len(step.at)
         until = len(step.arrived) if last else step.arrivals[j]
         while i < until:
-            take(w, fresh[:, i], step.arrived[i])
+            _arrive(w, fresh[:, i], step.arrived[i])
             i += 1
         if not last:
             while e < step.expiries[j]:
@@ -62,14 +68,14 @@ def drive_witnessed(w: Witnessed, rows: Rows, fresh: Floats, step: Step, query: 
 
 @kernel
 def begin_witnessed(w: Witnessed, fresh: Floats, slots: Ints) -> None:
-    """Take rows in any order."""
+    """Begin with rows in any order."""
     for i in range(len(slots)):
-        take(w, fresh[:, i], slots[i])
+        _arrive(w, fresh[:, i], slots[i])
 
 
 @leaf
-def take(w: Witnessed, x: Floats, slot: int) -> None:
-    """Take a row in, unless it is not ranked."""
+def _arrive(w: Witnessed, x: Floats, slot: int) -> None:
+    """Add a row, unless it is not ranked."""
     for c in range(len(x)):
         w.value[c, slot] = x[c]
     w.child[slot] = -1
@@ -81,11 +87,11 @@ def take(w: Witnessed, x: Floats, slot: int) -> None:
 def _enter(w: Witnessed, slot: int) -> None:
     """Give a row a witness, or append it to the front."""
     hits = ZERO
-    for start in range(0, w.now[SIZE], BLOCK):
-        stop = min(start + BLOCK, w.now[SIZE])
+    for start in range(0, w.now.front, BLOCK):
+        stop = min(start + BLOCK, w.now.front)
         le, ge = w.flags[0, : stop - start], w.flags[1, : stop - start]
-        w.now[COMPARED] += len(le)
-        if set_beside(w.value[:, slot], w.front_value, start, stop, le, ge):
+        w.now.compared += len(le)
+        if compare_block(w.value[:, slot], w.front_value, start, stop, le, ge):
             for i in range(len(le)):
                 if le[i] and not ge[i]:
                     _attach(w, slot, w.front[start + i])
@@ -95,10 +101,10 @@ def _enter(w: Witnessed, slot: int) -> None:
                     hits += 1
     for h in range(hits - 1, -1, -1):  # the last entry fills the gap, so later ones go first
         beaten = w.front[w.hit[h]]
-        _take_out(w, beaten)
+        _remove_from_front(w, beaten)
         _attach(w, beaten, slot)
-    at = w.now[SIZE]
-    w.now[SIZE] += 1
+    at = w.now.front
+    w.now.front += 1
     w.front[at] = slot
     w.front_index[slot] = at
     for c in range(len(w.value)):
@@ -109,15 +115,15 @@ def _enter(w: Witnessed, slot: int) -> None:
 
 @leaf
 def _leave(w: Witnessed, slot: int) -> None:
-    """Take a row out; the rows that it was witness of get another one, or come into the front."""
+    """Remove a row; the rows that it was witness of get another one, or come into the front."""
     heir = w.witness[slot]
-    if heir == AWAY:
+    if heir == NO_ROW:
         return
     if heir == FRONT:
-        _take_out(w, slot)
+        _remove_from_front(w, slot)
     else:
         _detach(w, slot)
-    w.witness[slot] = AWAY
+    w.witness[slot] = NO_ROW
     orphan = w.child[slot]
     w.child[slot] = -1
     while orphan >= 0:
@@ -151,11 +157,11 @@ def _detach(w: Witnessed, slot: int) -> None:
 
 
 @inlined
-def _take_out(w: Witnessed, slot: int) -> None:
-    """Take a row out of the front."""
-    w.now[SIZE] -= 1
+def _remove_from_front(w: Witnessed, slot: int) -> None:
+    """Remove a row from the front."""
+    w.now.front -= 1
     at = w.front_index[slot]
-    other = w.front[w.now[SIZE]]
+    other = w.front[w.now.front]
     w.front[at] = other
     w.front_index[other] = at
     for c in range(len(w.value)):
@@ -168,14 +174,14 @@ def _take_out(w: Witnessed, slot: int) -> None:
 def _touch(w: Witnessed, slot: int) -> None:
     if w.marked[slot] == 0:
         w.marked[slot] = 1
-        w.touched[w.now[TOUCHED]] = slot
-        w.now[TOUCHED] += 1
+        w.touched[w.now.touched] = slot
+        w.now.touched += 1
 
 
 @inner
 def _evaluate(w: Witnessed, rows: Rows, at: int, query: int, log: Log) -> Log:
     """Report the changes since the last evaluation; a row that is replaced by one in the front has not changed."""
-    n = w.now[TOUCHED]
+    n = w.now.touched
     log = with_room(log, n)
     for i in range(n):
         slot = w.touched[i]
@@ -196,5 +202,5 @@ def _evaluate(w: Witnessed, rows: Rows, at: int, query: int, log: Log) -> Log:
             w.leaving[rows.entity[slot]] = 0
         w.reported[slot] = int(w.witness[slot] == FRONT)
         w.marked[slot] = 0
-    w.now[TOUCHED] = 0
+    w.now.touched = 0
     return log

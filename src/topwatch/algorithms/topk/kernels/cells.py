@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from topwatch.core.arrays import Floats, Ints
 from topwatch.core.jit import inlined, leaf
-from topwatch.core.kernels.scoring import DISTANCE, EXPR, PRODUCT, Floats, Ints, Queries, term_bound, upper_bound
+from topwatch.core.kernels.scoring import DISTANCE, EXPR, PRODUCT, Queries, term_bound, upper_bound
 
 
 class Cells(NamedTuple):

@@ -1,17 +1,27 @@
-"""A query's best rows by a vectorised scan of the window: the computation from scratch that needs no index."""
+"""A query's best rows by a vectorised scan of the window: the computation from scratch that needs no index.
+
+Cost: O(rows · terms), and a few rows that enter the run.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from topwatch.algorithms.topk.kernels.best_of_unsorted import lift, sort, thin
-from topwatch.algorithms.topk.kernels.bits import WIDTH, lowest
-from topwatch.algorithms.topk.kernels.find_rows import count_run, fused, goal_of, reach_64
-from topwatch.algorithms.topk.kernels.form_skyband import form_band
-from topwatch.algorithms.topk.kernels.sorted_runs import FAR, Runs, cut, indices_of, insert, write
-from topwatch.core.jit import ZERO, inlined, leaf
-from topwatch.core.kernels.rows import Rows, alive
-from topwatch.core.kernels.scoring import BLOCK, Queries, inside, score_row, score_run
+from topwatch.algorithms.topk.kernels.find_rows import find_run
+from topwatch.algorithms.topk.kernels.run_updates import form_band, lift, shed, sort, thin
+from topwatch.algorithms.topk.kernels.sorted_runs import (
+    FAR,
+    QueryState,
+    Runs,
+    capacity_of,
+    cut,
+    insert,
+    report,
+    write_row,
+)
+from topwatch.core.jit import ZERO, entry, inlined, leaf
+from topwatch.core.kernels.rows import Log, Rows, alive
+from topwatch.core.kernels.scoring import BLOCK, Queries, inside
 
 
 @inlined
@@ -36,20 +46,12 @@ def offer(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
 @inlined
 def _collect(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
     """Take a candidate into an unsorted run that is being filled; when the run is full, only the best rows stay."""
-    indices = indices_of(runs, q)
-    write(runs, runs.first[q] + runs.size[q], key, seq, slot)
+    capacity = capacity_of(runs, q)
+    write_row(runs, runs.first[q] + runs.size[q], key, seq, slot)
     runs.size[q] += 1
-    if runs.size[q] == indices:
+    if runs.size[q] == capacity:
         wanted = runs.target[q] + runs.extra[q]
-        thin(runs, q, ZERO, wanted, wanted + (indices - wanted) // 8)
-
-
-@inlined
-def _take(runs: Runs, q: int, key: float, seq: int, slot: int) -> None:
-    if runs.unsorted:
-        _collect(runs, q, key, seq, slot)
-    else:
-        offer(runs, q, key, seq, slot)
+        thin(runs, q, ZERO, wanted, wanted + (capacity - wanted) // 8)
 
 
 @leaf
@@ -59,16 +61,13 @@ def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, run
     These are ``target`` rows, of an unsorted run some more, up to ``limit`` and its extra ones.
     """
     start_filling(runs, q)
-    if not rows.fifo:
-        _scan(table, q, rows, ZERO, len(rows.seq), moment, runs)
-    elif moment >= head:
-        a = head & rows.mask
-        b = (moment & rows.mask) + 1
-        if a < b:
-            _scan(table, q, rows, a, b, moment, runs)
-        else:
-            _scan(table, q, rows, a, rows.mask + 1, moment, runs)
-            _scan(table, q, rows, ZERO, b, moment, runs)
+    start = head & rows.mask if rows.fifo else ZERO
+    left = moment - head + 1 if rows.fifo else len(rows.seq)
+    while left > 0:
+        size = min(left, rows.mask + 1 - start)
+        _scan(table, q, rows, start, start + size, moment, runs)
+        start = ZERO
+        left -= size
     if runs.banded:
         form_band(runs, q, table.k[q])
     if runs.unsorted:
@@ -89,28 +88,44 @@ def fill_by_scan(table: Queries, q: int, rows: Rows, head: int, moment: int, run
 
 @leaf
 def _scan(table: Queries, q: int, rows: Rows, start: int, stop: int, moment: int, runs: Runs) -> None:
-    without_keys = fused(table, q)
-    while without_keys and start + WIDTH <= stop:
-        kind = table.kind[q]
-        goal = goal_of(kind, runs.threshold[q])
-        bits = reach_64(kind, table.terms[q], table.column[q], table.value[q], rows.columns, start, goal)
-        while bits != 0:
-            slot = start + lowest(bits)
-            bits &= bits - 1
-            key = score_row(table, q, rows.columns, slot)
-            if key >= runs.threshold[q] and inside(table, q, rows.columns, slot):
-                if rows.fifo or alive(rows, slot, moment):
-                    _take(runs, q, key, rows.seq[slot], slot)
-        start += WIDTH
+    """Take the rows of consecutive slots that reach the threshold, which rises meanwhile."""
     while start < stop:
         size = min(BLOCK, stop - start)
-        out = table.keys[:size]
-        if count_run(table, q, rows.columns, start, runs.threshold[q], out) > 0:
-            if without_keys:
-                score_run(table, q, rows.columns, start, out)
-            for i in range(size):
-                slot = start + i
-                if out[i] >= runs.threshold[q] and inside(table, q, rows.columns, slot):
-                    if rows.fifo or alive(rows, slot, moment):
-                        _take(runs, q, out[i], rows.seq[slot], slot)
+        dense = runs.whole[q] == 1
+        for i in range(find_run(table, q, rows.columns, start, size, runs.threshold[q], dense)):
+            slot = start + table.rows[i]
+            key = table.keys[i]
+            if key >= runs.threshold[q] and inside(table, q, rows.columns, slot):
+                if rows.fifo or alive(rows, slot, moment):
+                    if runs.unsorted:
+                        _collect(runs, q, key, rows.seq[slot], slot)
+                    else:
+                        offer(runs, q, key, rows.seq[slot], slot)
         start += size
+
+
+@entry
+def evaluate_from_scratch(
+    state: QueryState, q: int, rows: Rows, head: int, moment: int, now: int, at: int, log: Log
+) -> None:
+    """Log a query's answer as of a moment, from a run filled as of then; leave the run filled as of now.
+
+    The log must have room for 2k changes.
+    """
+    table = state.table
+    fill_by_scan(table, q, rows, head, moment, state.runs)
+    report(state.answers, state.runs, rows, q, table.k[q], at, log)
+    if moment != now:
+        fill_by_scan(table, q, rows, head, now, state.runs)
+
+
+@entry
+def trim(state: QueryState, head: int) -> None:
+    """Cut all runs back to their targets, which raises their thresholds."""
+    runs = state.runs
+    for q in range(len(runs.size)):
+        if runs.size[q] > runs.target[q] > 0:
+            if runs.unsorted:
+                shed(runs, q, head, runs.target[q])
+            else:
+                cut(runs, q, runs.target[q])

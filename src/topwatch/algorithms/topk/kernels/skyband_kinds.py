@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.algorithms.topk.kernels.sorted_runs import Runs, insert, put, rank_of, shift
+from topwatch.algorithms.topk.kernels.sorted_runs import Runs, copy_row, insert, rank_of, shift
+from topwatch.core.arrays import Floats, Ints
 from topwatch.core.jit import ZERO, inlined, inner, leaf
-from topwatch.core.kernels.scoring import Floats, Ints
 
 STRICT, RELAXED, PROBABILISTIC = range(3)
-DEEP = 8  # rows beyond its threshold that a query listens to at the start of a block, where it is in no lists
+DEEP = 8  # rows between its two thresholds at the start of a block, for a query that is in no lists
 
 
 class Skybands(NamedTuple):
@@ -33,8 +33,8 @@ class Skybands(NamedTuple):
     kind: int
     relax: float  # γ: by how much of its candidates a relaxed one may outgrow a strict one
     filters: bool  # of the rows in the buffer only; may forget any row
-    level: Ints  # filters with an index: from so many rows on the rest is cut off; 0 where none is
-    listen: Floats  # rows below it are not even looked at; at most the threshold, and at most the key of any row kept
+    level: Ints  # filters with an index: from so many rows on the worst are cut off; 0 where none is
+    routing: Floats  # rows below it are not routed to the query; at most the threshold, and the key of any row kept
     newest: Ints  # room for pruning
     used: Ints  # one number: how much of the pool is in use
 
@@ -142,7 +142,7 @@ def prune(bands: Skybands, q: int, k: int) -> None:
             newest[0] = seq
             _sink(newest, ZERO, size)
             if kept < i:
-                put(runs, first + kept, first + i)
+                copy_row(runs, first + kept, first + i)
             kept += 1
     runs.size[q] = kept
     runs.limit[q] = max(k + int(np.ceil((1.0 + bands.relax) * (kept - k))), 4 * k if kept <= k else kept)
@@ -166,9 +166,7 @@ def _sink(heap: Ints, index: int, count: int) -> None:
 
 @inlined
 def shrunk(bands: Skybands, q: int, k: int, times: int) -> None:
-    """Lower the threshold of a probabilistic skyband that has lost rows (Algorithm 2, lines 13 to 17, and section
-    6.1).
-    """
+    """Lower the threshold of a probabilistic skyband that has lost rows (Algorithm 2, lines 13 to 17; section 6.1)."""
     runs = bands.runs
     n = runs.size[q]
     if bands.kind != PROBABILISTIC or times == 0 or runs.threshold[q] == -np.inf:
@@ -184,35 +182,33 @@ def shrunk(bands: Skybands, q: int, k: int, times: int) -> None:
 
 @inlined
 def settle(bands: Skybands, q: int, k: int) -> int:
-    """Let what a query listens to follow its threshold; return -1 when it listens to more now, 1 to less, 0 to the
-    same.
+    """Let the routing threshold follow the threshold; return -1 when it has fallen, 1 when it has risen, else 0.
 
-    A threshold moves with every row. So a query listens to somewhat more than it lets in: an eighth of its rows
-    further.
+    A threshold moves with every row. So the routing threshold lies an eighth of the rows further down.
     """
     runs = bands.runs
     n = runs.size[q]
-    before = bands.listen[q]
+    before = bands.routing[q]
     end = runs.first[q] + n
     if bands.kind == PROBABILISTIC:
         threshold = runs.threshold[q]
         if threshold == -np.inf:
-            bands.listen[q] = threshold
+            bands.routing[q] = threshold
             return -1 if before > threshold else 0
         margin = runs.key[end - 1 - min(n - 1, 2 + n // 8)] - runs.key[end - 1]
         far = threshold - before > 4 * margin and margin > 0
         if threshold < before or before == -np.inf or far:
-            bands.listen[q] = _below(min(threshold, runs.key[end - 1]), margin)
+            bands.routing[q] = _below(min(threshold, runs.key[end - 1]), margin)
     elif bands.level[q] > 0:
         if n < k:
             runs.threshold[q] = -np.inf
-            bands.listen[q] = -np.inf
+            bands.routing[q] = -np.inf
         elif n >= bands.level[q]:
             n = (k + bands.level[q]) // 2
             runs.size[q] = n
             runs.threshold[q] = runs.key[runs.first[q] + n - 1]
-            bands.listen[q] = runs.threshold[q]
-    return int(bands.listen[q] > before) - int(bands.listen[q] < before)
+            bands.routing[q] = runs.threshold[q]
+    return int(bands.routing[q] > before) - int(bands.routing[q] < before)
 
 
 @inlined
@@ -223,16 +219,16 @@ def _below(key: float, margin: float) -> float:
 
 @leaf
 def tighten(bands: Skybands) -> None:
-    """Let queries listen to little more than they let in; for those in no lists, which would have to follow."""
+    """Raise routing thresholds to little below the thresholds; for queries in no lists, which would have to follow."""
     if bands.kind != PROBABILISTIC:
         return
     runs = bands.runs
-    for q in range(len(bands.listen)):
+    for q in range(len(bands.routing)):
         n = runs.size[q]
         if n > 0 and runs.threshold[q] > -np.inf:
             end = runs.first[q] + n
             margin = runs.key[end - 1 - min(n - 1, DEEP)] - runs.key[end - 1]
-            bands.listen[q] = _below(min(runs.threshold[q], runs.key[end - 1]), margin)
+            bands.routing[q] = _below(min(runs.threshold[q], runs.key[end - 1]), margin)
 
 
 @inlined
@@ -242,7 +238,7 @@ def full(bands: Skybands, q: int) -> bool:
 
 
 @inner
-def with_places(bands: Skybands, q: int) -> Skybands:
+def enlarged(bands: Skybands, q: int) -> Skybands:
     """Return the skybands with twice the room for one query, moved to a larger pool when this one is used up."""
     runs = bands.runs
     room = 2 * runs.room[q] + 8
@@ -251,11 +247,11 @@ def with_places(bands: Skybands, q: int) -> Skybands:
     n = runs.size[q]
     to = bands.used[0]
     for i in range(n):
-        put(runs, to + i, runs.first[q] + i)
+        copy_row(runs, to + i, runs.first[q] + i)
     runs.first[q] = to
     runs.room[q] = room
     bands.used[0] = to + room + 1
-    return Skybands(runs, bands.kind, bands.relax, bands.filters, bands.level, bands.listen, bands.newest, bands.used)
+    return Skybands(runs, bands.kind, bands.relax, bands.filters, bands.level, bands.routing, bands.newest, bands.used)
 
 
 @inner

@@ -4,298 +4,347 @@ Each query has a skyband and, with a buffer, a filter: a skyband of the buffer's
 when it arrives, if it is among the filter's best k, and again when it leaves the buffer (section 5). In between it
 cannot become an answer: the rows that beat it live as long as it is in the buffer.
 
-Rows are routed a block ahead, by what queries listen to. When a query loses a row it may have to listen to more; then
-the rest of the block is looked through for it once more.
-
-A block is run without a reference count (decision 1): whatever needs memory makes it return to :func:`glide`.
+Rows are routed by the block, to the queries whose routing threshold they reach. When a query loses a row its threshold
+may fall; then the remaining rows of the block are compared with it once more. A block is run without a reference count
+(decision 1): whatever needs memory makes it return to :func:`run_skybands`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from topwatch.algorithms.topk.kernels.calendar import any_noted
-from topwatch.algorithms.topk.kernels.candidates import (
-    ARRIVAL,
-    AT,
-    EVALUATION,
-    FELL,
-    FULL,
-    GONE,
-    HIT,
-    MOST,
-    MOVED,
-    PHASE,
-    ROOM,
-    SIZE,
-    STALE,
-    STOP,
-    TURN,
-    UNSUBSCRIBED,
-    Kept,
-    Todo,
-    arrive,
-    leave,
-    release,
-)
-from topwatch.algorithms.topk.kernels.influence import Influence, move_level
-from topwatch.algorithms.topk.kernels.report import Answers, report
-from topwatch.algorithms.topk.kernels.route import Index, new_hits
-from topwatch.algorithms.topk.kernels.route_block import PATIENCE, Report, catch_up, route_ahead
-from topwatch.algorithms.topk.kernels.skyband_kinds import full, with_places
-from topwatch.algorithms.topk.kernels.topk_loop import put_in_order
-from topwatch.algorithms.topk.kernels.walk_cells import HITS
-from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf
+from topwatch.algorithms.topk.kernels.candidates import Buffer, Kept, Position, Work, any_noted, arrive, leave, release
+from topwatch.algorithms.topk.kernels.find_rows import Counts, Hits, SlotRange, add_hits, new_hits, route_by_scan
+from topwatch.algorithms.topk.kernels.influence import Lists, move_level, route_by_lists
+from topwatch.algorithms.topk.kernels.skyband_kinds import Skybands, enlarged, full, tighten
+from topwatch.algorithms.topk.kernels.sorted_runs import Answers, Runs, put_in_order, report
+from topwatch.core.arrays import Floats, Ints
+from topwatch.core.jit import ZERO, entry, inlined, inner, kernel, leaf
+from topwatch.core.kernels.memory import record
 from topwatch.core.kernels.rows import Log, Rows, Step, with_room
-from topwatch.core.kernels.scoring import BLOCK, Ints, Queries, inside, score_row
+from topwatch.core.kernels.scoring import BLOCK, Queries, inside, score_row
 
-ROUTE, TAKE, LEAVE, JUDGE = range(4)  # phases
+ROUTE, TAKE, LEAVE, EVALUATE = range(4)  # phases
+PATIENCE = 32  # blocks that a query's lists lag behind
+
+
+def new_work(queries: int, filtered: bool, begin: int, counts: Counts) -> Work:
+    """Allocate what the loop needs for a step, whose first arrival has ordinal ``begin``."""
+    most = BLOCK // 4 if filtered else BLOCK
+    room = max(4096, 8 * queries)
+    return Work(
+        position=record(Position, full=-1, room=most, most=most),
+        hits=new_hits(room),
+        gone=new_hits(room if filtered else 1),
+        leaving=np.empty(BLOCK, np.int64),
+        begin=begin,
+        stale=np.empty(queries, np.int64),
+        moved=np.empty(queries, np.int64),
+        marked=np.zeros(queries, np.int64),
+        fell=np.empty(queries, np.int64),
+        requested=np.zeros(queries, np.int64),
+        subscribed=np.empty(queries),
+        lagging=np.zeros(queries, np.int64),
+        counts=counts,
+    )
+
+
+@entry
+def first_report(answers: Answers, runs: Runs, rows: Rows, q: int, k: int, at: int, log: Log) -> None:
+    """Log an answer as it is now; the log must have room for 2k changes."""
+    report(answers, runs, rows, q, k, at, log)
 
 
 @kernel
-def glide(
-    rows: Rows, table: Queries, kept: Kept, index: Index, step: Step, log: Log, counters: Ints
-) -> tuple[Kept, Influence, Log]:
-    """Take a step: returns what may have moved to larger arrays."""
-    queries = len(table.k)
-    todo = _new_todo(queries)
-    room = max(4096, 8 * queries)
-    result = Report(
-        new_hits(room),
-        new_hits(room if kept.filtered else 1),
-        np.empty(BLOCK, np.int64),
-        np.zeros(2, np.int64),
-        _ordinal(rows, step.arrived),
-    )
-    here = np.zeros(16, np.int64)
-    here[FULL] = -1
-    here[MOST] = BLOCK // 4 if kept.filtered else BLOCK
-    here[SIZE] = here[MOST]
-    _begin(kept.answers, todo, here)
-    while not _run(rows, table, kept, index, step, log, result, todo, here, counters):
-        if here[MOVED] > 0 and here[PHASE] == ROUTE:
-            index = _follow(index, table, kept, todo, here)
-        if here[FULL] >= 0:
-            kept = _with_places(kept, here)
-        if here[ROOM] > 0:
-            log = with_room(log, here[ROOM])
-            here[ROOM] = 0
-    if here[MOVED] > 0:
-        index = _follow(index, table, kept, todo, here)
-    return kept, index.influence, log
+def run_skybands(
+    rows: Rows, table: Queries, kept: Kept, lists: Lists | None, step: Step, log: Log, work: Work
+) -> tuple[Skybands, Skybands, Lists | None, Log]:
+    """Take a step: returns the skybands, the filters, the lists and the log, which may have moved to larger arrays."""
+    here = work.position
+    for q in range(len(kept.answers.stale)):
+        if kept.answers.stale[q] == 1:
+            work.stale[here.stale] = q
+            here.stale += 1
+    done = False
+    while not done:
+        done = _run(rows, table, kept, lists, step, log, work)
+        if here.moved > 0 and (done or here.phase == ROUTE):
+            lists = _follow(lists, table, kept, work)
+        if here.full >= 0:
+            main, filters = _enlarged(kept, here.full)
+            kept = Kept(main, filters, kept.filtered, kept.buffer, kept.calendar, kept.answers)
+            here.full = -1
+        if here.missing > 0:
+            log = with_room(log, here.missing)
+            here.missing = 0
+    return kept.main, kept.filters, lists, log
 
 
 @leaf
-def _run(
-    rows: Rows,
-    table: Queries,
-    kept: Kept,
-    index: Index,
-    step: Step,
-    log: Log,
-    result: Report,
-    todo: Todo,
-    here: Ints,
-    counters: Ints,
-) -> bool:
+def _run(rows: Rows, table: Queries, kept: Kept, lists: Lists | None, step: Step, log: Log, work: Work) -> bool:
     """Go on until a block is done, or memory is needed; True when the step is done."""
-    if here[PHASE] == ROUTE:
-        route_ahead(rows, table, kept, index, step.arrived, result, todo, here, counters)
-        here[PHASE] = TAKE
+    here = work.position
+    if here.phase == ROUTE:
+        _route_block(rows, table, kept, lists, step.arrived, work)
+        here.phase = TAKE
     while True:
-        j = here[EVALUATION]
-        if here[PHASE] == TAKE:
-            if here[STALE] == 0:
-                j = here[EVALUATION] = _skip(rows.mask, kept, step, j, result, here)
-            until = min(here[STOP], step.arrivals[j]) if j < len(step.at) else here[STOP]
-            _take_in(rows, table, kept, step.arrived, until, result, todo, here, counters)
-            if here[FULL] >= 0:
+        j = here.evaluation
+        if here.phase == TAKE:
+            if here.stale == 0:
+                j = here.evaluation = _skip(rows.mask, kept, step, j, work)
+            until = min(here.stop, step.arrivals[j]) if j < len(step.at) else here.stop
+            _take_in(rows, table, kept, step.arrived, until, work)
+            if here.full >= 0:
                 return False
-            if here[UNSUBSCRIBED] == 1 or j == len(step.at) or step.arrivals[j] > here[ARRIVAL]:
-                here[PHASE] = ROUTE
-                return here[ARRIVAL] == len(step.arrived) and j == len(step.at)
-            here[PHASE] = LEAVE
-        if here[PHASE] == LEAVE:
+            if here.again == 1 or j == len(step.at) or step.arrivals[j] > here.arrival:
+                here.phase = ROUTE
+                return here.arrival == len(step.arrived) and j == len(step.at)
+            here.phase = LEAVE
+        if here.phase == LEAVE:
             while kept.filtered and _must_leave(kept.buffer, step.heads[j + 1], step.moment[j]):
-                _let_out(rows, table, kept, todo, here)
-                if here[FULL] >= 0:
+                _take_out(rows, table, kept, work)
+                if here.full >= 0:
                     return False
-            release(rows, table, kept, step.heads[j], step.heads[j + 1], todo, here, counters)
-            if here[FELL] > 0:
-                catch_up(rows, table, kept, step.arrived, result, todo, here, counters)
-            if here[STALE] > 1:
-                put_in_order(kept.answers, todo.stale, here)
-            here[TURN] = 0
-            here[PHASE] = JUDGE
-        while here[TURN] < here[STALE]:
-            q = todo.stale[here[TURN]]
+            release(rows, table, kept, step.heads[j], step.heads[j + 1], work)
+            if here.fell > 0:
+                _catch_up(rows, table, kept, step.arrived, work)
+            if here.stale > 1:
+                put_in_order(kept.answers, work.stale, here.stale)
+            here.next_stale = 0
+            here.phase = EVALUATE
+        while here.next_stale < here.stale:
+            q = work.stale[here.next_stale]
             if log.size[0] + 2 * table.k[q] > len(log.key):
-                here[ROOM] = 2 * table.k[q]
+                here.missing = 2 * table.k[q]
                 return False
             report(kept.answers, kept.main.runs, rows, q, table.k[q], step.at[j], log)
-            here[TURN] += 1
-        here[STALE] = 0
-        here[EVALUATION] = j + 1
-        here[PHASE] = TAKE
-        if here[UNSUBSCRIBED] == 1:
-            here[PHASE] = ROUTE
+            here.next_stale += 1
+        here.stale = 0
+        here.evaluation = j + 1
+        here.phase = TAKE
+        if here.again == 1:
+            here.phase = ROUTE
             return False
 
 
-@inlined
-def _ordinal(rows: Rows, arrived: Ints) -> int:
-    return rows.seq[arrived[0]] if len(arrived) > 0 else ZERO
+@leaf
+def _route_block(rows: Rows, table: Queries, kept: Kept, lists: Lists | None, slots: Ints, work: Work) -> None:
+    """Find the queries that the arrivals of the next block concern, and the rows that leave the buffer for them.
 
-
-@inner
-def _new_todo(queries: int) -> Todo:
-    return Todo(
-        np.empty(queries, np.int64),
-        np.empty(queries, np.int64),
-        np.zeros(queries, np.int64),
-        np.empty(queries, np.int64),
-        np.zeros(queries, np.int64),
-        np.empty(queries, np.float64),
-        np.zeros(queries, np.int64),
-    )
+    Lists may lag behind a query whose routing threshold fell: such a query is scored apart, until its lists are worth
+    moving.
+    """
+    here = work.position
+    bands = kept.filters if kept.filtered else kept.main
+    if lists is None:
+        tighten(bands)
+    if here.again == 0 and 4 * max(work.hits.size[0], work.gone.size[0]) <= len(work.hits.row):
+        here.room = min(here.most, 2 * here.room)
+    here.hit = 0
+    here.gone = 0
+    low = here.leaving_from = kept.buffer.first
+    while True:
+        here.again = 0
+        start = here.arrival
+        stop = min(len(slots), start + here.room)
+        here.stop = stop
+        count = max(ZERO, work.begin + stop - kept.buffer.room - low) if kept.filtered and start < stop else ZERO
+        here.leaving = count
+        for t in range(count):
+            work.leaving[t] = (low + t) & rows.mask
+        for q in range(len(bands.routing)):
+            work.subscribed[q] = bands.routing[q]
+            if lists is not None and bands.routing[q] < lists.influence.level[q]:
+                work.subscribed[q] = lists.influence.level[q]
+        fits = _route_part(table, rows.columns, lists, SlotRange(slots, start, stop), work.hits, work)
+        fits = fits and _route_part(table, rows.columns, lists, SlotRange(work.leaving, ZERO, count), work.gone, work)
+        if lists is not None and fits and start < stop:
+            _collect_lagging(bands.routing, work)
+            if here.fell > 0:
+                _catch_up(rows, table, kept, slots, work)
+        if fits and here.again == 0:
+            return
+        here.room = max(1, here.room // 4)
 
 
 @leaf
-def _begin(answers: Answers, todo: Todo, here: Ints) -> None:
-    for q in range(len(answers.stale)):
-        if answers.stale[q] == 1:
-            todo.stale[here[STALE]] = q
-            here[STALE] += 1
+def _route_part(
+    table: Queries, columns: Floats, lists: Lists | None, arrivals: SlotRange, hits: Hits, work: Work
+) -> bool:
+    hits.size[0] = 0
+    if arrivals.start == arrivals.stop:
+        return True
+    if lists is not None:
+        return route_by_lists(table, work.subscribed, columns, lists, arrivals, hits, work.counts)
+    return route_by_scan(table, work.subscribed, columns, arrivals, hits, work.counts)
 
 
 @inlined
-def _next_gone(buffer: Ints, result: Report, here: Ints, until: int) -> int:
+def _collect_lagging(routing: Floats, work: Work) -> None:
+    """Note the queries whose lists lag behind; lists that have done so for long are to be moved."""
+    here = work.position
+    for q in range(len(routing)):
+        if routing[q] < work.subscribed[q] and work.requested[q] == 0:
+            work.requested[q] = 1
+            work.fell[here.fell] = q
+            here.fell += 1
+            work.lagging[q] += 1
+            if work.lagging[q] > PATIENCE and work.marked[q] == 0:
+                work.marked[q] = 1
+                work.moved[here.moved] = q
+                here.moved += 1
+
+
+@leaf
+def _catch_up(rows: Rows, table: Queries, kept: Kept, slots: Ints, work: Work) -> None:
+    """Add the hits of queries whose routing threshold fell; the block is routed again if they do not fit."""
+    here = work.position
+    routing = kept.filters.routing if kept.filtered else kept.main.routing
+    arrivals = SlotRange(slots, here.arrival, here.stop)
+    gone = SlotRange(work.leaving, max(ZERO, kept.buffer.first - here.leaving_from), here.leaving)
+    for t in range(here.fell):
+        q = work.fell[t]
+        high = work.subscribed[q]
+        work.subscribed[q] = routing[q]
+        work.requested[q] = 0
+        work.counts.scores += arrivals.stop - arrivals.start
+        if not add_hits(table, q, rows.columns, arrivals, routing[q], high, work.hits, here.hit):
+            here.again = 1
+        if kept.filtered and gone.start < gone.stop:
+            work.counts.scores += gone.stop - gone.start
+            if not add_hits(table, q, rows.columns, gone, routing[q], high, work.gone, here.gone):
+                here.again = 1
+    here.fell = 0
+
+
+@inlined
+def _next_gone(buffer: Buffer, work: Work, until: int) -> int:
     """Return the arrival at which the next row that concerns a query leaves the buffer, ``until`` where there is none.
 
     Rows that had to leave before are passed over.
     """
-    gone = result.gone
-    while here[GONE] < gone.size[0]:
-        ordinal = result.low[0] + gone.row[here[GONE]]
-        if ordinal >= buffer[0]:
-            return min(until, ordinal + buffer[1] - result.begin)
-        here[GONE] += 1
+    here = work.position
+    gone = work.gone
+    while here.gone < gone.size[0]:
+        ordinal = here.leaving_from + gone.row[here.gone]
+        if ordinal >= buffer.first:
+            return min(until, ordinal + buffer.room - work.begin)
+        here.gone += 1
     return until
 
 
 @inlined
-def _next_hit(result: Report, here: Ints, until: int) -> int:
-    return min(until, result.hits.row[here[HIT]]) if here[HIT] < result.hits.size[0] else until
+def _next_hit(work: Work, until: int) -> int:
+    here = work.position
+    return min(until, work.hits.row[here.hit]) if here.hit < work.hits.size[0] else until
 
 
 @inlined
-def _must_leave(buffer: Ints, head: int, last: int) -> bool:
+def _must_leave(buffer: Buffer, head: int, last: int) -> bool:
     """Tell whether the buffer's first row must leave since rows that may have kept it out are about to expire."""
-    return buffer[0] <= last and buffer[0] - buffer[1] + 1 < head
+    return buffer.first <= last and buffer.first - buffer.room + 1 < head
 
 
 @inlined
-def _skip(mask: int, kept: Kept, step: Step, j: int, result: Report, here: Ints) -> int:
+def _skip(mask: int, kept: Kept, step: Step, j: int, work: Work) -> int:
     """Return the next evaluation before which a row concerns a query, leaves or expires."""
+    here = work.position
     buffer = kept.buffer
-    last = min(_next_hit(result, here, here[STOP]), _next_gone(buffer, result, here, here[STOP]))
+    last = min(_next_hit(work, here.stop), _next_gone(buffer, work, here.stop))
     while j < len(step.at) and step.arrivals[j] <= last:
         if any_noted(kept.calendar, step.heads[j], step.heads[j + 1], mask):
             return j
         if kept.filtered:
-            first = max(buffer[0], result.begin + step.arrivals[j] - buffer[1]) if step.arrivals[j] > 0 else buffer[0]
-            if first <= step.moment[j] and first - buffer[1] + 1 < step.heads[j + 1]:
+            first = (
+                max(buffer.first, work.begin + step.arrivals[j] - buffer.room) if step.arrivals[j] > 0 else buffer.first
+            )
+            if first <= step.moment[j] and first - buffer.room + 1 < step.heads[j + 1]:
                 return j
         j += 1
     return j
 
 
 @inlined
-def _take_in(
-    rows: Rows,
-    table: Queries,
-    kept: Kept,
-    slots: Ints,
-    until: int,
-    result: Report,
-    todo: Todo,
-    here: Ints,
-    counters: Ints,
-) -> None:
+def _take_in(rows: Rows, table: Queries, kept: Kept, slots: Ints, until: int, work: Work) -> None:
     """Let rows in, and out of the buffer, before arrival ``until``, or until a query needs more room."""
-    hits = result.hits
-    gone = result.gone
-    while here[UNSUBSCRIBED] == 0:
-        hit = _next_hit(result, here, until)
-        goes = _next_gone(kept.buffer, result, here, until) if kept.filtered else until
+    here = work.position
+    hits = work.hits
+    gone = work.gone
+    while here.again == 0:
+        hit = _next_hit(work, until)
+        goes = _next_gone(kept.buffer, work, until) if kept.filtered else until
         if goes <= hit and goes < until:
-            here[ARRIVAL] = goes
-            row = gone.row[here[GONE]]
-            while here[GONE] < gone.size[0] and gone.row[here[GONE]] == row:
-                q = gone.query[here[GONE]]
+            here.arrival = goes
+            row = gone.row[here.gone]
+            while here.gone < gone.size[0] and gone.row[here.gone] == row:
+                q = gone.query[here.gone]
                 if full(kept.main, q):
-                    here[FULL] = q
+                    here.full = q
                     return
-                leave(kept, q, table.k[q], gone.key[here[GONE]], result.low[0] + row, rows.mask, todo, here)
-                here[GONE] += 1
-            kept.buffer[0] = result.low[0] + row + 1
-            if here[FELL] > 0:
-                catch_up(rows, table, kept, slots, result, todo, here, counters)
+                leave(kept, q, table.k[q], gone.key[here.gone], here.leaving_from + row, rows.mask, work)
+                here.gone += 1
+            kept.buffer.first = here.leaving_from + row + 1
+            if here.fell > 0:
+                _catch_up(rows, table, kept, slots, work)
         elif hit < until:
-            here[ARRIVAL] = hit
-            q = hits.query[here[HIT]]
+            here.arrival = hit
+            q = hits.query[here.hit]
             if full(kept.main, q) or (kept.filtered and full(kept.filters, q)):
-                here[FULL] = q
+                here.full = q
                 return
-            arrive(kept, q, table.k[q], hits.key[here[HIT]], result.begin + hit, rows.mask, todo, here)
-            counters[HITS] += 1
-            here[HIT] += 1
+            arrive(kept, q, table.k[q], hits.key[here.hit], work.begin + hit, rows.mask, work)
+            work.counts.hits += 1
+            here.hit += 1
         else:
-            here[ARRIVAL] = until
+            here.arrival = until
             if kept.filtered:
-                kept.buffer[0] = max(kept.buffer[0], result.begin + until - kept.buffer[1])
+                kept.buffer.first = max(kept.buffer.first, work.begin + until - kept.buffer.room)
             return
 
 
 @leaf
-def _let_out(rows: Rows, table: Queries, kept: Kept, todo: Todo, here: Ints) -> None:
-    """Let the buffer's first row leave, or begin to: a query may need more room before that can go on."""
-    ordinal = kept.buffer[0]
+def _take_out(rows: Rows, table: Queries, kept: Kept, work: Work) -> None:
+    """Take the buffer's first row out, or begin to: a query may need more room before that can go on."""
+    here = work.position
+    ordinal = kept.buffer.first
     slot = ordinal & rows.mask
-    for q in range(here[AT], len(table.k)):
+    for q in range(here.checked, len(table.k)):
         if table.k[q] == 0:
             continue
         key = score_row(table, q, rows.columns, slot)
-        if key >= kept.filters.listen[q] and inside(table, q, rows.columns, slot):
+        if key >= kept.filters.routing[q] and inside(table, q, rows.columns, slot):
             if full(kept.main, q):
-                here[FULL] = q
-                here[AT] = q
+                here.full = q
+                here.checked = q
                 return
-            leave(kept, q, table.k[q], key, ordinal, rows.mask, todo, here)
-    here[AT] = 0
-    kept.buffer[0] = ordinal + 1
+            leave(kept, q, table.k[q], key, ordinal, rows.mask, work)
+    here.checked = 0
+    kept.buffer.first = ordinal + 1
 
 
 @inner
-def _with_places(kept: Kept, here: Ints) -> Kept:
-    """Give a query more room where it needs it."""
-    q = here[FULL]
-    here[FULL] = -1
-    main = with_places(kept.main, q) if full(kept.main, q) else kept.main
-    filters = with_places(kept.filters, q) if kept.filtered and full(kept.filters, q) else kept.filters
-    return Kept(main, filters, kept.filtered, kept.buffer, kept.calendar, kept.answers)
+def _enlarged(kept: Kept, q: int) -> tuple[Skybands, Skybands]:
+    """Return the skybands and the filters with more room for a query where it needs it."""
+    main = enlarged(kept.main, q) if full(kept.main, q) else kept.main
+    filters = enlarged(kept.filters, q) if kept.filtered and full(kept.filters, q) else kept.filters
+    return main, filters
 
 
 @inner
-def _follow(index: Index, table: Queries, kept: Kept, todo: Todo, here: Ints) -> Index:
-    """Bring the lists up to what queries listen to: to less at once, to more when it has lasted."""
-    listen = kept.filters.listen if kept.filtered else kept.main.listen
-    influence = index.influence
-    for t in range(here[MOVED]):
-        q = todo.moved[t]
-        todo.marked[q] = 0
-        if index.listed and (listen[q] > influence.level[q] or todo.loud[q] > PATIENCE):
-            todo.loud[q] = 0
-            influence = move_level(influence, index.cells, index.reach, table, q, listen[q])
-    here[MOVED] = 0
-    return Index(index.cells, index.reach, influence, index.points, index.listed, index.walked, index.kind)
+def _follow(lists: Lists | None, table: Queries, kept: Kept, work: Work) -> Lists | None:
+    """Bring the lists to the routing thresholds: at once to one that has risen, later to one that has fallen."""
+    here = work.position
+    count = here.moved
+    here.moved = 0
+    for t in range(count):
+        work.marked[work.moved[t]] = 0
+    if lists is None:
+        return None
+    routing = kept.filters.routing if kept.filtered else kept.main.routing
+    moved = lists
+    for t in range(count):
+        q = work.moved[t]
+        if routing[q] > moved.influence.level[q] or work.lagging[q] > PATIENCE:
+            work.lagging[q] = 0
+            moved = move_level(moved, table, q, routing[q])
+    return moved

@@ -1,30 +1,95 @@
-"""The threshold algorithm (TA) of Fagin et al. over ordered columns: a query's best rows without looking at most.
+"""The loop of TSL, and the threshold algorithm (TA) of Fagin et al. by which it fills a run (SIGMOD'06, section 3.2).
 
-Columns are read in turn, each from its best value on, and every row met is scored. What has not been met lies in a box
-that shrinks with every step; when the box's bound is below the last row kept, nothing better is left.
+TA reads the sorted columns in turn, each from its best value on, and scores every row that it meets. What it has not
+met lies in a box that shrinks with every row read; when the box's bound is below the last row kept, nothing better is
+left. Cost of the loop: that of the scan, and O(log N) per arrival and column.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from topwatch.algorithms.topk.kernels.find_rows import Counts
 from topwatch.algorithms.topk.kernels.scan_window import offer, start_filling
-from topwatch.algorithms.topk.kernels.sorted_runs import Runs
-from topwatch.core.jit import ZERO, inlined, leaf
-from topwatch.core.kernels.rows import Rows
+from topwatch.algorithms.topk.kernels.sorted_runs import QueryState, Runs
+from topwatch.algorithms.topk.kernels.topk_loop import Work, age, begin, evaluate, release, route_block, take_in
+from topwatch.core.arrays import Ints
+from topwatch.core.jit import ZERO, inlined, kernel, leaf
+from topwatch.core.kernels.rows import Log, Rows, Step, with_room
 from topwatch.core.kernels.scoring import (
     DISTANCE,
     EXPR,
     LINEAR,
     PRODUCT,
     QUADRATIC,
-    Ints,
     Queries,
     inside,
     score_row,
     upper_bound,
 )
-from topwatch.core.kernels.sorted_lists import BUCKET, Ordered, bucket_for, place_in
+from topwatch.core.sorted_lists import (
+    Ordered,
+    bucket_for,
+    is_crossed,
+    put_row,
+    rank_in,
+    row_at,
+    step_back,
+    step_on,
+    take_row,
+    to_last,
+)
+
+
+class SortedColumns(NamedTuple):
+    """All rows, sorted by each of some columns of the window."""
+
+    lists: Ordered
+    axes: Ints  # the columns
+
+
+@kernel
+def run_by_sorted_lists(
+    rows: Rows, state: QueryState, expired: Ints | None, columns: SortedColumns, step: Step, log: Log, work: Work
+) -> Log:
+    """Take a step: the loop of :mod:`topwatch.algorithms.topk.kernels.topk_loop` with sorted lists for a grid."""
+    table, runs, _ = state
+    lists, axes = columns
+    here = work.position
+    begin(state, work)
+    while True:
+        route_block(table, runs.threshold, rows.columns, None, step.arrived, work)
+        fell = False
+        while not fell:
+            j = here.evaluation
+            until = min(here.stop, step.arrivals[j]) if j < len(step.at) else here.stop
+            for r in range(here.arrival, until):
+                put_row(lists, axes, rows.columns, rows.seq, step.arrived[r])
+            take_in(rows, state, None, None, step, until, work)
+            if j == len(step.at) or step.arrivals[j] > until:
+                break
+            release(rows, state, None, None, expired, step, work)
+            if expired is None:
+                for ordinal in range(step.heads[j], step.heads[j + 1]):
+                    take_row(lists, axes, rows.columns, rows.seq, ordinal & rows.mask)
+            else:
+                for e in range(step.expiries[j - 1] if j > 0 else ZERO, step.expiries[j]):
+                    take_row(lists, axes, rows.columns, rows.seq, expired[e])
+            while not evaluate(rows, state, None, step.at[j], log, work):
+                q = work.stale[here.next_stale]
+                if runs.size[q] < table.k[q] and runs.whole[q] == 0:
+                    before = runs.threshold[q]
+                    work.counts.fills += 1
+                    fill_by_threshold(table, q, rows, lists, runs, work.counts)
+                    age(work, q, runs.oldest[q])
+                    fell = fell or runs.threshold[q] < before
+                log = with_room(log, 2 * table.k[q])
+            here.stale = 0
+            here.evaluation = j + 1
+        if here.arrival == len(step.arrived) and here.evaluation == len(step.at):
+            return log
 
 
 @inlined
@@ -36,47 +101,34 @@ def _outwards(table: Queries, q: int, c: int) -> bool:
 @leaf
 def _open(o: Ordered, table: Queries, q: int, c: int) -> None:
     """Set a column's cursors: ``left`` and ``right`` are the next rows to be read on either side."""
-    last = o.buckets[c] - 1
     if _outwards(table, q, c):
         point = table.value[q, c] if table.kind[q] == DISTANCE else 0.0
-        at = bucket_for(o, c, point, ZERO)
-        index = place_in(o, o.order[c, at], point, ZERO)
-        o.right[2 * c] = at
-        o.right[2 * c + 1] = index
-        if index == o.size[o.order[c, at]]:
-            o.right[2 * c] = at + 1
-            o.right[2 * c + 1] = 0
-        o.left[2 * c] = at
-        o.left[2 * c + 1] = index - 1
-        if index == 0:
-            o.left[2 * c] = at - 1
-            o.left[2 * c + 1] = o.size[o.order[c, at - 1]] - 1 if at > 0 else 0
+        bucket = bucket_for(o, c, point, ZERO)
+        index = rank_in(o, o.order[c, bucket], point, ZERO)
+        o.left.bucket[c] = o.right.bucket[c] = bucket
+        o.left.rank[c] = index
+        o.right.rank[c] = index - 1
+        step_back(o, c, o.left)
+        step_on(o, c, o.right)
     else:
-        o.left[2 * c] = 0
-        o.left[2 * c + 1] = 0
-        o.right[2 * c] = last
-        o.right[2 * c + 1] = o.size[o.order[c, last]] - 1
+        o.left.bucket[c] = o.left.rank[c] = 0
+        to_last(o, c, o.right, o.buckets[c] - 1)
     _bound(o, table, q, c)
-
-
-@inlined
-def _at(o: Ordered, c: int, cursors: Ints) -> int:
-    return o.order[c, cursors[2 * c]] * BUCKET + cursors[2 * c + 1]
 
 
 @leaf
 def _bound(o: Ordered, table: Queries, q: int, c: int) -> None:
     """Say in which interval the column's best unread value lies."""
     if not _outwards(table, q, c):
-        o.low[c] = o.value[_at(o, c, o.left)]
-        o.high[c] = o.value[_at(o, c, o.right)]
+        o.low[c] = o.value[row_at(o, c, o.left)]
+        o.high[c] = o.value[row_at(o, c, o.right)]
         return
     point = table.value[q, c] if table.kind[q] == DISTANCE else 0.0
     nearest = np.inf
-    if o.right[2 * c] < o.buckets[c]:
-        nearest = o.value[_at(o, c, o.right)]
-    if o.left[2 * c] >= 0:
-        value = o.value[_at(o, c, o.left)]
+    if o.right.bucket[c] < o.buckets[c]:
+        nearest = o.value[row_at(o, c, o.right)]
+    if o.left.bucket[c] >= 0:
+        value = o.value[row_at(o, c, o.left)]
         if point - value <= nearest - point:
             nearest = value
     o.low[c] = nearest
@@ -86,24 +138,20 @@ def _bound(o: Ordered, table: Queries, q: int, c: int) -> None:
 @leaf
 def _read(o: Ordered, table: Queries, q: int, c: int) -> int:
     """Read the best unread row of a column; return its index in the pool, or -1 when all have been read."""
+    if _exhausted(o, table, q, c):
+        return -1
     kind = table.kind[q]
     a = table.value[q, c]
     if _outwards(table, q, c):
-        more_left = o.left[2 * c] >= 0
-        more_right = o.right[2 * c] < o.buckets[c]
-        if not more_left and not more_right:
-            return -1
+        more_left = o.left.bucket[c] >= 0
+        more_right = o.right.bucket[c] < o.buckets[c]
         point = a if kind == DISTANCE else 0.0
         leftwards = more_left
         if more_left and more_right:
-            leftwards = point - o.value[_at(o, c, o.left)] <= o.value[_at(o, c, o.right)] - point
-        index = _at(o, c, o.left) if leftwards else _at(o, c, o.right)
+            leftwards = point - o.value[row_at(o, c, o.left)] <= o.value[row_at(o, c, o.right)] - point
     else:
-        done = o.left[2 * c] > o.right[2 * c]
-        if done or (o.left[2 * c] == o.right[2 * c] and o.left[2 * c + 1] > o.right[2 * c + 1]):
-            return -1
-        least = o.value[_at(o, c, o.left)]
-        most = o.value[_at(o, c, o.right)]
+        least = o.value[row_at(o, c, o.left)]
+        most = o.value[row_at(o, c, o.right)]
         leftwards = a < 0
         if kind == EXPR:
             leftwards = table.rising[q, c] < 0
@@ -111,38 +159,23 @@ def _read(o: Ordered, table: Queries, q: int, c: int) -> int:
             leftwards = abs(a + least) > abs(a + most)
         elif kind != LINEAR:
             leftwards = abs(least) > abs(most)
-        index = _at(o, c, o.left) if leftwards else _at(o, c, o.right)
+    cursors = o.left if leftwards else o.right
+    index = row_at(o, c, cursors)
     if leftwards == _outwards(table, q, c):
-        _back(o, c, o.left if leftwards else o.right)
+        step_back(o, c, cursors)
     else:
-        _forth(o, c, o.left if leftwards else o.right)
+        step_on(o, c, cursors)
     return index
 
 
-@inlined
-def _back(o: Ordered, c: int, cursors: Ints) -> None:
-    cursors[2 * c + 1] -= 1
-    if cursors[2 * c + 1] < 0:
-        cursors[2 * c] -= 1
-        cursors[2 * c + 1] = o.size[o.order[c, cursors[2 * c]]] - 1 if cursors[2 * c] >= 0 else 0
-
-
-@inlined
-def _forth(o: Ordered, c: int, cursors: Ints) -> None:
-    cursors[2 * c + 1] += 1
-    if cursors[2 * c + 1] == o.size[o.order[c, cursors[2 * c]]]:
-        cursors[2 * c] += 1
-        cursors[2 * c + 1] = 0
-
-
 @leaf
-def fill_by_threshold(table: Queries, q: int, rows: Rows, o: Ordered, runs: Runs, counters: Ints) -> None:
+def fill_by_threshold(table: Queries, q: int, rows: Rows, o: Ordered, runs: Runs, counts: Counts) -> None:
     """Fill a run with the best ``target`` rows."""
     start_filling(runs, q)
     n = table.terms[q]
     if o.buckets[0] == 0:
         return
-    o.search[0] += 1
+    o.now.search += 1
     for c in range(n):
         _open(o, table, q, c)
     while True:
@@ -151,9 +184,9 @@ def fill_by_threshold(table: Queries, q: int, rows: Rows, o: Ordered, runs: Runs
             if index < 0:
                 return  # one list read to its end has shown every row
             slot = o.slot[index]
-            if o.seen[slot] != o.search[0]:
-                o.seen[slot] = o.search[0]
-                counters[0] += 1
+            if o.seen[slot] != o.now.search:
+                o.seen[slot] = o.now.search
+                counts.scores += 1
                 key = score_row(table, q, rows.columns, slot)
                 if key >= runs.threshold[q] and inside(table, q, rows.columns, slot):
                     offer(runs, q, key, rows.seq[slot], slot)
@@ -167,8 +200,7 @@ def fill_by_threshold(table: Queries, q: int, rows: Rows, o: Ordered, runs: Runs
 
 @inlined
 def _exhausted(o: Ordered, table: Queries, q: int, c: int) -> bool:
+    """Tell whether all rows of a column have been read."""
     if _outwards(table, q, c):
-        return o.left[2 * c] < 0 and o.right[2 * c] >= o.buckets[c]
-    return o.left[2 * c] > o.right[2 * c] or (
-        o.left[2 * c] == o.right[2 * c] and o.left[2 * c + 1] > o.right[2 * c + 1]
-    )
+        return o.left.bucket[c] < 0 and o.right.bucket[c] >= o.buckets[c]
+    return is_crossed(o, c)

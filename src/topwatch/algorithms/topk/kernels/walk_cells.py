@@ -10,15 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topwatch.algorithms.topk.kernels.cells import Cells, Reach, bound_of, cells_above, extent, number_of, weigh
-from topwatch.algorithms.topk.kernels.form_skyband import form_band
+from topwatch.algorithms.topk.kernels.cells import Cells, bound_of, cells_above, extent, number_of, weigh
+from topwatch.algorithms.topk.kernels.find_rows import Counts
+from topwatch.algorithms.topk.kernels.influence import Lists
+from topwatch.algorithms.topk.kernels.run_updates import form_band
 from topwatch.algorithms.topk.kernels.scan_window import offer, start_filling
 from topwatch.algorithms.topk.kernels.sorted_runs import Runs
-from topwatch.core.jit import inlined, leaf, prefetch
+from topwatch.core.arrays import Floats, Ints
+from topwatch.core.jit import inlined, leaf
+from topwatch.core.kernels.memory import prefetch
 from topwatch.core.kernels.rows import Rows
-from topwatch.core.kernels.scoring import LINEAR, Floats, Ints, Queries, inside, score_row
+from topwatch.core.kernels.scoring import LINEAR, Queries, inside, score_row
 
-SCORES, LISTED, CELLS, FILLS, HITS = range(5)  # counters
 FIRST, AT, LAST, BEHIND = range(4)  # ends of a cell's chain
 CHUNK = 8
 
@@ -34,7 +37,7 @@ class Points(NamedTuple):
     following: Ints  # by chunk
     spare: Ints  # free chunks, as a stack
     spares: Ints  # one number
-    values: Floats  # (chunks * CHUNK, axes + 1): a row's values and, so that one look fetches both, its slot
+    values: Floats  # (chunks * CHUNK, axes + 1): a row's values and, beside them, its slot
     index_of: Ints  # by slot; empty where rows go in the order they came
     cell: np.ndarray  # int32, by slot
     heap_bound: Floats  # room for the walk
@@ -43,12 +46,12 @@ class Points(NamedTuple):
 
 @inlined
 def prefetch_end(points: Points, cell: int) -> None:
-    """Ask for the ends of a cell's chain, some rows before they are needed."""
+    """Prefetch the ends of a cell's chain, some rows before they are needed."""
     prefetch(points.ends, 4 * cell)
 
 
 @inlined
-def prefetch_behind(points: Points, cell: int) -> None:
+def prefetch_next(points: Points, cell: int) -> None:
     """Prefetch the memory behind a cell's last row, some rows before it is needed."""
     index = points.ends[cell, LAST] * CHUNK + points.ends[cell, BEHIND]
     if 0 <= index < len(points.values):
@@ -110,11 +113,11 @@ def unlink(points: Points, slot: int, fifo: bool) -> None:
 
 
 @leaf
-def fill_by_walk(
-    table: Queries, q: int, rows: Rows, cells: Cells, reach: Reach, points: Points, runs: Runs, counters: Ints
-) -> None:
+def fill_by_walk(table: Queries, q: int, rows: Rows, lists: Lists, points: Points, runs: Runs, counts: Counts) -> None:
     """Fill a run with the best ``target`` rows, visiting only the cells that can hold one, in order of their bound."""
     start_filling(runs, q)
+    cells = lists.cells
+    reach = lists.reach
     d = len(cells.low)
     ranks = reach.ranks
     for i in range(d):
@@ -140,10 +143,10 @@ def fill_by_walk(
         cell = code
         if ordered:
             last = 0
-            overflow = code
+            left = code
             for i in range(d):
-                ranks[i] = overflow // cells.stride[i]
-                overflow -= ranks[i] * cells.stride[i]
+                ranks[i] = left // cells.stride[i]
+                left -= ranks[i] * cells.stride[i]
                 if ranks[i] > 0:
                     last = i
             cell = number_of(cells, reach, q)
@@ -154,22 +157,22 @@ def fill_by_walk(
                     ranks[i] -= 1
                     _rise(points, size, bound, code + cells.stride[i])
                     size += 1
-        _take(table, q, rows, points, cell, runs, counters)
+        _take(table, q, rows, points, cell, runs, counts)
     if runs.banded:
         form_band(runs, q, table.k[q])
 
 
 @inlined
-def _take(table: Queries, q: int, rows: Rows, points: Points, cell: int, runs: Runs, counters: Ints) -> None:
+def _take(table: Queries, q: int, rows: Rows, points: Points, cell: int, runs: Runs, counts: Counts) -> None:
     """Offer a cell's rows to a run."""
-    counters[CELLS] += 1
+    counts.cells += 1
     linear = table.kind[q] == LINEAR
     axes = points.values.shape[1] - 1
     chunk = points.ends[cell, FIRST]
     at = points.ends[cell, AT]
     while chunk >= 0:
         stop = points.ends[cell, BEHIND] if chunk == points.ends[cell, LAST] else CHUNK
-        counters[SCORES] += stop - at
+        counts.scores += stop - at
         for index in range(chunk * CHUNK + at, chunk * CHUNK + stop):
             if linear:
                 key = table.value[q, 0] * points.values[index, 0]

@@ -1,4 +1,4 @@
-"""A pipeline as its YAML file has it: what a user says, checked field by field and frozen."""
+"""The model of a pipeline file: what a user wrote, checked field by field and frozen."""
 
 from __future__ import annotations
 
@@ -14,18 +14,35 @@ from pydantic import (
     field_validator,
 )
 
-from topwatch.monitor.planner import check_algorithm
+from topwatch.monitor.monitor import Monitor
+from topwatch.monitor.planner import PhysicalPlan, check_algorithm
 from topwatch.query import windows
 from topwatch.query.errors import TopwatchError
-from topwatch.spark.pipeline.config.fields import COLUMN, SETTINGS, SPAN, Every, Location, Names, Settings, Span, Text
-from topwatch.spark.pipeline.config.parts import Part, heard, refuse, said
-from topwatch.spark.pipeline.config.query_models import QUESTIONS, Questions
+from topwatch.query.queries import Query
+from topwatch.spark.pipeline.config.fields import (
+    COLUMN,
+    SPAN,
+    SPARK_OPTIONS,
+    Every,
+    Location,
+    Microseconds,
+    Milliseconds,
+    Names,
+    Part,
+    SparkOptions,
+    Text,
+    described,
+    refuse,
+    validated,
+)
+from topwatch.spark.pipeline.config.query_models import QUERIES, Queries
 from topwatch.spark.pipeline.config.sink_models import Sink, SinkOrWord
 from topwatch.spark.pipeline.config.source_models import Source
+from topwatch.spark.planner import monitor_of, stream_plan
 
 
 def _extent(value: Any) -> int | str:
-    heard(lambda: windows.last(value), "window: last: ")
+    validated(lambda: windows.last(value), "window: last: ")
     extent: int | str = value
     return extent
 
@@ -51,16 +68,16 @@ def _window(value: Any) -> Any:
     if value == "latest":
         return {}
     if isinstance(value, Mapping) and value.get("last") is None and (not value or "latest" in value or "last" in value):
-        raise refuse(f"expected {Window.shape}, got {said(value)}")
+        raise refuse(f"expected {Window.shape}, got {described(value)}")
     return value
 
 
 class Chunks(Part):
-    """``{every: 5 seconds}``: what a source says of an object within an interval becomes one row."""
+    """``{every: 5 seconds}``: the values of a source for an object within an interval become one row."""
 
     shape: ClassVar[str] = "{every: 5 seconds}, and combine: sum or max"
 
-    every: Span = Field(description=SPAN)
+    every: Microseconds = Field(description=SPAN)
     combine: Literal["sum", "max"] = Field("sum", description="sum or max")
     source: Text = Field("source", description=COLUMN)
     value: Text = Field("value", description=COLUMN)
@@ -85,7 +102,7 @@ class Pipeline(Part):
     ----------
     source : Source
         ``source.kind`` is ``"files"``, ``"kafka"``, ``"rate"``, ``"generate"`` or ``"socket"``; ``source.chosen`` is
-        the part with its fields, and ``source.chosen.settings()`` these as plain values.
+        the part with its fields.
     id, time : str
         Names of columns; ``time`` is None where there is none.
     by : tuple of str
@@ -102,8 +119,8 @@ class Pipeline(Part):
         As :class:`topwatch.Monitor` takes them.
     emit : str
         ``"changes"``, ``"answers"`` or ``"first"``.
-    queries : tuple of Question
-        ``question.build()`` is topwatch's query.
+    queries : tuple of QueryModel
+        ``query.built`` is topwatch's query.
     sink : Sink
         As ``source``: one of parquet, console, memory, kafka, jdbc.
     checkpoint : str or None
@@ -111,32 +128,62 @@ class Pipeline(Part):
     quarantine : str or None
         A folder of parquet files for rows that cannot be used.
     spark : dict
-        Settings of Spark.
+        SparkOptions of Spark.
     """
 
     source: Source = Field(description=Source.shape)
     id: Text = Field("id", description=COLUMN)
     time: Text | None = Field(None, description=COLUMN)
     by: Names = Field((), description=f"{COLUMN}, or a list of them")
-    lateness: Span | None = Field(None, description=SPAN)
+    lateness: Milliseconds | None = Field(None, description=SPAN)
     chunks: Chunks | None = Field(None, description=Chunks.shape)
     window: Annotated[Window, BeforeValidator(_window)] = Field(description=Window.shape)
     every: Every = Field(1, description="a number of rows or a time")
     algorithm: Annotated[Text, PlainValidator(_algorithm)] = Field("auto", description="the name of an algorithm")
     options: dict[Text, Any] = Field({}, description="options of the algorithm such as {cells: 12}")
     emit: Literal["changes", "answers", "first"] = Field("changes", description="changes, answers or first")
-    queries: Questions = Field(description=QUESTIONS)
+    queries: Queries = Field(description=QUERIES)
     sink: SinkOrWord = Field(description=Sink.shape)
     checkpoint: Location | None = Field(None, description="a folder such as ckpt/")
     quarantine: Annotated[Location | None, BeforeValidator(_folder)] = Field(None, description="a folder such as bad/")
-    trigger: Span | None = Field(None, description=SPAN)
-    spark: Settings = Field({}, description=SETTINGS)
+    trigger: Milliseconds | None = Field(None, description=SPAN)
+    spark: SparkOptions = Field({}, description=SPARK_OPTIONS)
+
+    def standing_queries(self) -> list[Query]:
+        """Return topwatch's queries, in the order of the file."""
+        return [query.built for query in self.queries]
+
+    @property
+    def segments(self) -> str | None:
+        """The folder for segments of windows, where there is a checkpoint."""
+        return f"{self.checkpoint.rstrip('/')}/segments" if self.checkpoint is not None else None
+
+    def plan(self) -> PhysicalPlan:
+        """Return the plan that a run will execute; times are taken to be timestamps."""
+        interleaved = self.chunks is not None or self.source.chosen.interleaved
+        return stream_plan(self.monitor(), interleaved, self.segments)
+
+    def monitor(self, queries: list[Query] | None = None) -> Monitor:
+        """Make the monitor of the queries, or of others instead; what a run would refuse is refused."""
+        return monitor_of(
+            self.standing_queries() if queries is None else queries,
+            self.emit,
+            window=self.window.build(),
+            every=self.every,
+            algorithm=self.algorithm,
+            options=self.options,
+            id=self.id,
+            time=self.time,
+            by=self.by or None,
+            only_rows=self.time is not None,
+            watermark=self.lateness is not None,
+        )
 
     @field_validator("*", mode="wrap")
     @classmethod
     def _keep(cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        """Note the fields that are fine, so that the rules between them can be checked although others are not."""
+        """Record the fields that are valid, so that the rules between them can be checked although others are not."""
         checked = handler(value)
-        if info.context and "fine" in info.context:
-            info.context["fine"][info.field_name] = checked
+        if info.context and "valid" in info.context:
+            info.context["valid"][info.field_name] = checked
         return checked

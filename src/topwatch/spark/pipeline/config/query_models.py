@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, model_validator
@@ -21,17 +22,30 @@ from topwatch.query.queries import (
     Threshold,
     TopK,
 )
-from topwatch.spark.pipeline.config.fields import COLUMN, COUNT, WEIGHTS, Count, Names, Number, Text, Weights, Where
-from topwatch.spark.pipeline.config.parts import OneOf, Part, refuse, said
+from topwatch.spark.pipeline.config.fields import (
+    COLUMN,
+    COUNT,
+    WEIGHTS,
+    Count,
+    Names,
+    Number,
+    OneOf,
+    Part,
+    Text,
+    Weights,
+    Where,
+    described,
+    refuse,
+)
 
 EXAMPLE = "{name: hot, top: 10, score: {linear: {bytes: 0.7, packets: 0.3}}}"
 PREFER = "columns, each with min or max, such as {bytes: max, seconds: min}"
-QUESTIONS = f"a list of queries such as {EXAMPLE}"
+QUERIES = f"a list of queries such as {EXAMPLE}"
 
 Named = tuple[tuple[str, ...], str]  # where a column is named, and its name
 
 
-class Score(OneOf):
+class ScoreModel(OneOf):
     """What "best" means."""
 
     beside: ClassVar[frozenset[str]] = frozenset({"increasing", "decreasing"})
@@ -51,15 +65,16 @@ class Score(OneOf):
             for promise in self.beside & self.model_fields_set:
                 raise refuse(f"goes with expr only; {self.kind} is known to rise or fall", promise)
         try:
-            self.build()
+            _ = self.built
         except QueryError as error:
             text = str(error).removeprefix("expr: ")
             at, _, rest = text.partition(" ")
             raise (refuse(rest, at) if at in self.beside else refuse(text, self.kind)) from None
         return self
 
-    def build(self) -> scores.Score:
-        """Make topwatch's score."""
+    @cached_property
+    def built(self) -> scores.Score:
+        """The score as topwatch has it."""
         if self.expr is not None:
             return scores.expr(self.expr, self.increasing, self.decreasing)
         make = {f.__name__: f for f in (scores.linear, scores.product, scores.quadratic, scores.distance)}
@@ -67,25 +82,26 @@ class Score(OneOf):
 
     def columns(self) -> Iterator[Named]:
         """Yield each column with its path."""
-        for column in self.build().columns:
+        for column in self.built.columns:
             yield (self.kind,) if self.expr else (self.kind, column), column
 
 
-class Question(Part):
+class QueryModel(Part):
     """What all kinds have."""
 
     name: Text | None = Field(None, description="a name")
     where: Where = Field({}, description="columns and their ranges such as {port: [0, 1023]}")
 
+    @property
     @abstractmethod
-    def build(self) -> Query:
-        """Make topwatch's query."""
+    def built(self) -> Query:
+        """The query as topwatch has it."""
 
     @model_validator(mode="after")
-    def _can_be_asked(self) -> Self:
+    def _is_valid(self) -> Self:
         """Let topwatch validate the whole; its messages begin with the kind of query and the field."""
         try:
-            self.build()
+            _ = self.built
         except QueryError as error:
             _, _, text = str(error).partition(": ")
             at, _, rest = text.partition(": ")
@@ -98,36 +114,38 @@ class Question(Part):
             yield ("where", column), column
 
 
-class Scored(Question):
+class ScoredModel(QueryModel):
     """What the kinds that rank by a score have."""
 
-    score: Score = Field(description=Score.shape)
+    score: ScoreModel = Field(description=ScoreModel.shape)
 
     def columns(self) -> Iterator[Named]:
         """Yield each column with its path."""
-        for index, column in self.score.columns():
-            yield ("score", *index), column
+        for path, column in self.score.columns():
+            yield ("score", *path), column
         yield from super().columns()
 
 
-class Top(Scored):
+class TopKModel(ScoredModel):
     """``{top: 10, score: ...}``: the rows with the best score."""
 
     top: Count = Field(description=COUNT)
 
-    def build(self) -> TopK:
-        """Make topwatch's query."""
-        return TopK(k=self.top, score=self.score.build(), name=self.name, where=self.where)
+    @cached_property
+    def built(self) -> TopK:
+        """The query as topwatch has it."""
+        return TopK(k=self.top, score=self.score.built, name=self.name, where=self.where)
 
 
-class Near(Question):
+class NearestModel(QueryModel):
     """``{nearest: 5, point: {lat: 45.1, lon: 7.2}}``: the rows nearest to a point."""
 
     nearest: Count = Field(description=COUNT)
     point: Weights = Field(description="columns and their numbers such as {lat: 45.1, lon: 7.2}")
 
-    def build(self) -> Nearest:
-        """Make topwatch's query."""
+    @cached_property
+    def built(self) -> Nearest:
+        """The query as topwatch has it."""
         return Nearest(k=self.nearest, point=self.point, name=self.name, where=self.where)
 
     def columns(self) -> Iterator[Named]:
@@ -137,36 +155,38 @@ class Near(Question):
         yield from super().columns()
 
 
-class Above(Scored):
+class ThresholdModel(ScoredModel):
     """``{threshold: 0.9, score: ...}``: every row with a better score."""
 
     threshold: Number = Field(description="a finite number")
 
-    def build(self) -> Threshold:
-        """Make topwatch's query."""
-        return Threshold(score=self.score.build(), above=self.threshold, name=self.name, where=self.where)
+    @cached_property
+    def built(self) -> Threshold:
+        """The query as topwatch has it."""
+        return Threshold(score=self.score.built, above=self.threshold, name=self.name, where=self.where)
 
 
 def _preferred(value: Any) -> Any:
     if not isinstance(value, Mapping) or not value:
-        raise refuse(f"expected {PREFER}, got {said(value)}")
+        raise refuse(f"expected {PREFER}, got {described(value)}")
     for column, better in value.items():
         if better not in ("min", "max"):
-            raise refuse(f"expected min or max, got {said(better)}", column)
+            raise refuse(f"expected min or max, got {described(better)}", column)
     return dict(value)
 
 
 Preferred = Annotated[dict[str, Direction], BeforeValidator(_preferred)]
 
 
-class Rivals(Question):
+class DominatingModel(QueryModel):
     """``{dominating: 10, prefer: {bytes: max, seconds: min}}``: the rows that dominate the most others."""
 
     dominating: Count = Field(description=COUNT)
     prefer: Preferred = Field(description=PREFER)
 
-    def build(self) -> Dominating:
-        """Make topwatch's query."""
+    @cached_property
+    def built(self) -> Dominating:
+        """The query as topwatch has it."""
         return Dominating(k=self.dominating, prefer=self.prefer, name=self.name, where=self.where)
 
     def columns(self) -> Iterator[Named]:
@@ -176,7 +196,7 @@ class Rivals(Question):
         yield from super().columns()
 
 
-class Gathered(Question):
+class IncompleteTopKModel(QueryModel):
     """``{incomplete: 10, sources: [EWR, JFK], combine: sum}``: the objects with the best score over several sources."""
 
     incomplete: Count = Field(description=COUNT)
@@ -189,22 +209,23 @@ class Gathered(Question):
     source: Text = Field("source", description=COLUMN)
     value: Text = Field("value", description=COLUMN)
 
-    def build(self) -> IncompleteTopK:
-        """Make topwatch's query."""
+    @cached_property
+    def built(self) -> IncompleteTopK:
+        """The query as topwatch has it."""
         parts = {part: getattr(self, part) for part in ("weights", "bounds", "occurrences", "source", "value", "most")}
         combine = _formula(self.combine) if isinstance(self.combine, Mapping) else self.combine
         return IncompleteTopK(self.incomplete, self.sources, combine, name=self.name, where=self.where, **parts)
 
     def columns(self) -> Iterator[Named]:
         """Yield each column with its path."""
-        for index, column in (("source", self.source), ("value", self.value)):
-            yield (index,), column
+        for field in ("source", "value"):
+            yield (field,), getattr(self, field)
         yield from super().columns()
 
 
 def _formula(combine: Mapping[str, Any]) -> scores.Score:
     if not {"expr"} <= set(combine) <= {"expr", "increasing"}:
-        raise QueryError(f"combine: expected {{expr: ..., increasing: [...]}}, got {said(combine)}")
+        raise QueryError(f"combine: expected {{expr: ..., increasing: [...]}}, got {described(combine)}")
     rising = combine.get("increasing", ())
     try:
         return scores.expr(combine["expr"], [rising] if isinstance(rising, str) else rising)
@@ -212,7 +233,7 @@ def _formula(combine: Mapping[str, Any]) -> scores.Score:
         raise QueryError(f"combine: {error}") from None
 
 
-class Front(Question):
+class SkylineModel(QueryModel):
     """``{skyline: {bytes: max, seconds: min}}``: the rows that no other dominates.
 
     With ``share`` and ``snapshots``: the ids that are among them in that share of the last evaluations.
@@ -229,8 +250,9 @@ class Front(Question):
             raise refuse(f"goes with {other}, which is missing", given)
         return self
 
-    def build(self) -> Skyline | FrequentSkyline:
-        """Make topwatch's query."""
+    @cached_property
+    def built(self) -> Skyline | FrequentSkyline:
+        """The query as topwatch has it."""
         if self.share is None or self.snapshots is None:
             return Skyline(prefer=self.skyline, name=self.name, where=self.where)
         return FrequentSkyline(self.skyline, self.share, self.snapshots, name=self.name, where=self.where)
@@ -242,21 +264,21 @@ class Front(Question):
         yield from super().columns()
 
 
-KINDS: dict[str, type[Question]] = {
-    "top": Top,
-    "nearest": Near,
-    "threshold": Above,
-    "dominating": Rivals,
-    "skyline": Front,
-    "incomplete": Gathered,
+KINDS: dict[str, type[QueryModel]] = {
+    "top": TopKModel,
+    "nearest": NearestModel,
+    "threshold": ThresholdModel,
+    "dominating": DominatingModel,
+    "skyline": SkylineModel,
+    "incomplete": IncompleteTopKModel,
 }
 
 
-def question(value: Any, info: ValidationInfo | None = None) -> Question:
-    """Read one query: the field that names its kind tells which fields it has."""
+def query_model(value: Any, info: ValidationInfo | None = None) -> QueryModel:
+    """Read one query: the field that names its kind decides which fields it has."""
     accepted = f"accepted are {', '.join(KINDS)}"
     if not isinstance(value, Mapping):
-        raise refuse(f"expected a query such as {EXAMPLE}, got {said(value)}")
+        raise refuse(f"expected a query such as {EXAMPLE}, got {described(value)}")
     given = [name for name in KINDS if name in value]
     if len(given) > 1:
         raise refuse(f"a second kind beside {given[0]}; a query has one of {', '.join(KINDS)}", given[1])
@@ -272,8 +294,8 @@ def question(value: Any, info: ValidationInfo | None = None) -> Question:
 
 def _several(value: Any) -> Any:
     if value == []:
-        raise refuse(f"expected {QUESTIONS}, got an empty list")
+        raise refuse(f"expected {QUERIES}, got an empty list")
     return tuple(value) if isinstance(value, list) else value
 
 
-Questions = Annotated[tuple[Annotated[Question, PlainValidator(question)], ...], BeforeValidator(_several)]
+Queries = Annotated[tuple[Annotated[QueryModel, PlainValidator(query_model)], ...], BeforeValidator(_several)]

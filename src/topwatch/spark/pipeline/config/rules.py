@@ -8,22 +8,34 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
-from topwatch.monitor.planner import check_algorithm
+from topwatch.monitor import planner
 from topwatch.query.errors import TopwatchError, nearest_name
 from topwatch.query.queries import Query
-from topwatch.spark.pipeline.config.building import monitor
 from topwatch.spark.pipeline.config.model import Chunks, Pipeline, Window
-from topwatch.spark.pipeline.config.positions import Problem
-from topwatch.spark.pipeline.config.query_models import Question, question
+from topwatch.spark.pipeline.config.query_models import QueryModel, query_model
 from topwatch.spark.pipeline.config.sink_models import Sink
 from topwatch.spark.pipeline.config.source_models import Source
-from topwatch.spark.pipeline.config.yaml_nodes import Path
+from topwatch.spark.pipeline.config.yaml_nodes import FieldPath
 
 MOST_NAMES = 12  # columns that a message lists
+LONGEST = 600  # characters of a message
+LONGEST_KEY = 60
 MOST_PROBLEMS = 100  # of a kind that takes long to find
 
-# What a monitor is made of: with one of them wrong, it cannot be asked which algorithms serve the queries.
-SETTINGS = {"id", "time", "window", "every", "algorithm", "options"}
+# What a monitor is made of: with one of them wrong, it cannot be planned which algorithms serve the queries.
+MONITOR_FIELDS = {"id", "time", "by", "lateness", "window", "every", "algorithm", "options", "emit"}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong, and the path of keys and positions that leads there."""
+
+    path: FieldPath
+    text: str
+
+    def __str__(self) -> str:
+        text = f"{dotted(self.path)}: {self.text}" if self.path else self.text
+        return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 @dataclass(frozen=True)
@@ -34,31 +46,31 @@ class Draft:
     ----------
     data : mapping
         The file's plain values.
-    fine : dict
+    valid : dict
         The fields that were checked and are right.
     """
 
     data: Mapping[str, Any]
-    fine: Mapping[str, Any]
+    valid: Mapping[str, Any]
 
     def given(self, field: str) -> bool:
-        """Say whether the file has a field, right or wrong."""
+        """Return whether the file has a field, right or wrong."""
         return self.data.get(field) is not None
 
     def get(self, field: str) -> Any:
-        """Return what a field says, its default when it is not there, or None when that is unknown."""
-        return self.fine.get(field, None if self.given(field) else Pipeline.model_fields[field].get_default())
+        """Return the value of a field, its default when it is not there, or None when that is unknown."""
+        return self.valid.get(field, None if self.given(field) else Pipeline.model_fields[field].get_default())
 
     @cached_property
-    def questions(self) -> dict[int, Question]:
+    def queries(self) -> dict[int, QueryModel]:
         """The queries that are valid, by their index in the list."""
-        if "queries" in self.fine:
-            return dict(enumerate(self.fine["queries"]))
+        if "queries" in self.valid:
+            return dict(enumerate(self.valid["queries"]))
         listed = self.data.get("queries")
         result = {}
         for index, value in enumerate(listed if isinstance(listed, list) else []):
             try:
-                result[index] = question(value)
+                result[index] = query_model(value)
             except ValueError:  # pydantic's are ValueErrors too; the reading has reported them already
                 continue
         return result
@@ -69,15 +81,15 @@ def problems(draft: Draft) -> list[Problem]:
     rules = (needs_time, needs_id, needs_checkpoint, names_differ, columns_are_there, options_fit)
     result = list(chain.from_iterable(rule(draft) for rule in rules))
     wrong = {problem.path[0] for problem in result} | {
-        field for field in SETTINGS if draft.given(field) and field not in draft.fine
+        field for field in MONITOR_FIELDS if draft.given(field) and field not in draft.valid
     }
-    return result if wrong & SETTINGS or not draft.given("window") else [*result, *algorithms_serve(draft)]
+    return result if wrong & MONITOR_FIELDS or not draft.given("window") else [*result, *algorithms_serve(draft)]
 
 
 def needs_time(draft: Draft) -> Iterator[Problem]:
     """Spans of event time need the time column."""
     window = draft.get("window")
-    spans: list[tuple[Path, Any]] = [
+    spans: list[tuple[FieldPath, Any]] = [
         (("window", "last"), window.last if isinstance(window, Window) else None),
         (("every",), draft.get("every")),
         (("lateness",), draft.get("lateness")),
@@ -107,7 +119,7 @@ def needs_checkpoint(draft: Draft) -> Iterator[Problem]:
 
 
 def names_differ(draft: Draft) -> Iterator[Problem]:
-    """Changes tell queries apart by name."""
+    """Changes name their query."""
     listed = draft.data.get("queries")
     first: dict[str, int] = {}
     for index, value in enumerate(listed if isinstance(listed, list) else []):
@@ -123,13 +135,13 @@ def columns_are_there(draft: Draft) -> Iterator[Problem]:
     known = source.chosen.columns() if isinstance(source, Source) else None
     if known is None:
         return
-    named: list[tuple[Path, str]] = [((field,), draft.get(field)) for field in ("id", "time") if draft.get(field)]
+    named: list[tuple[FieldPath, str]] = [((field,), draft.get(field)) for field in ("id", "time") if draft.get(field)]
     by = draft.get("by") or ()
     named += [(("by", index) if len(by) > 1 else ("by",), column) for index, column in enumerate(by)]
     chunks = draft.get("chunks")
     if isinstance(chunks, Chunks):
         named += [(("chunks", field), getattr(chunks, field)) for field in ("source", "value")]
-    for index, query in draft.questions.items():
+    for index, query in draft.queries.items():
         named += [(("queries", index, *path), column) for path, column in query.columns()]
     there = set(known)
     missing = ((path, column) for path, column in named if column not in there)
@@ -143,47 +155,56 @@ def options_fit(draft: Draft) -> Iterator[Problem]:
     algorithm = draft.get("algorithm")
     for option, value in (draft.get("options") or {}).items() if algorithm else ():
         try:
-            check_algorithm(algorithm, {option: value})
+            planner.check_algorithm(algorithm, {option: value})
         except TopwatchError as error:
             yield Problem(("options", option), str(error).removeprefix("option: ").removeprefix(f"{option}: "))
 
 
 def algorithms_serve(draft: Draft) -> Iterator[Problem]:
-    """Ask the planner: a monitor is made and thrown away."""
-    settings = Pipeline.model_construct(**{field: value for field, value in draft.fine.items() if field in SETTINGS})
-    queries = {index: item.build() for index, item in draft.questions.items()}
+    """Plan each query; where all can be served, a monitor of them is made and dropped: it may need too much memory."""
+    given = {field: value for field, value in draft.valid.items() if field in MONITOR_FIELDS}
+    pipeline = Pipeline.model_construct(**given)
+    queries = {index: query.built for index, query in draft.queries.items()}
     for problem in names_differ(draft):  # which reports it
         index = int(problem.path[1])
         if index in queries:
             queries[index] = replace(queries[index], name=f"queries[{index}]")
     try:
-        refusal = _refusal(settings, list(queries.values()))
-        option = refusal.partition(": ")[0]
-        if option in settings.options:
-            yield Problem(("options", option), refusal.removeprefix(f"{option}: "))
-        elif refusal:
-            named = {index: replace(query, name=query.name or f"queries[{index}]") for index, query in queries.items()}
-            result = list(islice(_alone(settings, list(named.items())), MOST_PROBLEMS))
-            yield from result or [Problem(("queries",), refusal)]
+        refused = list(islice(_refusals(pipeline, queries), MOST_PROBLEMS))
+        yield from refused
+        if not refused:
+            pipeline.monitor(list(queries.values()))
+    except TopwatchError as error:
+        field, _, text = str(error).partition(": ")
+        if field in pipeline.options:
+            yield Problem(("options", field), text)
+        else:
+            yield Problem((field,), text) if field in MONITOR_FIELDS else Problem(("queries",), str(error))
     except (MemoryError, ValueError, OverflowError):
-        text = f"the {settings.window}, queries and options need more memory than this machine has"
+        text = f"the {pipeline.window}, queries and options need more memory than this machine has"
         yield Problem(("window",), text)
 
 
-def _alone(settings: Pipeline, queries: list[tuple[int, Query]]) -> Iterator[Problem]:
-    """Find the queries that are refused: those of a half that is not are not looked at one by one."""
-    refusal = _refusal(settings, [query for _, query in queries])
-    if len(queries) > 1 and refusal:
-        half = len(queries) // 2
-        yield from _alone(settings, queries[:half])
-        yield from _alone(settings, queries[half:])
-    elif refusal:
-        yield Problem(("queries", queries[0][0]), refusal)
+def _refusals(pipeline: Pipeline, queries: Mapping[int, Query]) -> Iterator[Problem]:
+    """Find the queries that no algorithm can serve; what an option or ``emit`` has to do with it is reported once."""
+    settings = pipeline.monitor([]).settings
+    for index, query in queries.items():
+        try:
+            planner.choose(query, query.name or f"queries[{index}]", settings)
+        except TopwatchError as error:
+            field, _, text = str(error).partition(": ")
+            if field in pipeline.options or field == "emit":
+                yield Problem(("options", field) if field in pipeline.options else ("emit",), text)
+                return
+            yield Problem(("queries", index), str(error).removeprefix("algorithm: "))
 
 
-def _refusal(settings: Pipeline, queries: list[Query]) -> str:
-    try:
-        monitor(settings, queries)
-    except TopwatchError as error:
-        return str(error).removeprefix("algorithm: ")
-    return ""
+def dotted(path: FieldPath) -> str:
+    """Write a path as a person would.
+
+    >>> dotted(("queries", 1, "score", "linear", "net.bytes"))
+    "queries[1].score.linear['net.bytes']"
+    """
+    steps = [f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{step!r}]" for step in path]
+    steps = [step if len(step) <= LONGEST_KEY else step[: LONGEST_KEY - 3] + "..." for step in steps]
+    return "".join(steps).removeprefix(".")

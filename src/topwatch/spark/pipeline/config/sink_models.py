@@ -6,8 +6,17 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from topwatch.spark.pipeline.config.fields import SETTINGS, Location, Settings, Text, short_for, shown
-from topwatch.spark.pipeline.config.parts import OneOf, Part, refuse
+from topwatch.spark.pipeline.config.fields import (
+    SPARK_OPTIONS,
+    Location,
+    OneOf,
+    Part,
+    SparkOptions,
+    Text,
+    refuse,
+    short_for,
+    shown,
+)
 from topwatch.spark.pipeline.config.source_models import SERVERS, Servers
 
 URL = "an address such as jdbc:postgresql://localhost/topwatch"
@@ -20,28 +29,32 @@ def _jdbc(url: str) -> str:
     return url
 
 
-class Parquet(Part):
+class SinkPart(Part):
+    """What all kinds of sink are."""
+
+
+class Parquet(SinkPart):
     """A folder of parquet files."""
 
     shape: ClassVar[str] = "a folder such as out/, or a mapping of path, options"
 
     path: Location = Field(description="a folder such as out/")
-    options: Settings = Field({}, description=SETTINGS)
+    options: SparkOptions = Field({}, description=SPARK_OPTIONS)
 
     def __str__(self) -> str:
         return f"parquet {shown(self.path)}"
 
 
-class Console(Part):
+class Console(SinkPart):
     """The screen."""
 
-    options: Settings = Field({}, description=SETTINGS)
+    options: SparkOptions = Field({}, description=SPARK_OPTIONS)
 
     def __str__(self) -> str:
         return "the console"
 
 
-class Memory(Part):
+class Memory(SinkPart):
     """A table in the driver's memory, for tests and notebooks."""
 
     shape: ClassVar[str] = "the name of a table, or a mapping of table"
@@ -52,25 +65,25 @@ class Memory(Part):
         return f"memory table {self.table}"
 
 
-class KafkaTopic(Part):
+class KafkaTopic(SinkPart):
     """A topic whose values are JSON."""
 
     servers: Servers = Field(description=SERVERS)
     topic: Text = Field(description="the name of a topic")
-    options: Settings = Field({}, description=SETTINGS)
+    options: SparkOptions = Field({}, description=SPARK_OPTIONS)
 
     def __str__(self) -> str:
         return f"Kafka topic {self.topic}"
 
 
-class Jdbc(Part):
+class Jdbc(SinkPart):
     """A table of a database. The password is not in the file but in an environment variable."""
 
     url: Annotated[Text, AfterValidator(_jdbc)] = Field(description=URL)
     table: Text = Field(description="the name of a table")
     user: Text | None = Field(None, description="the name of a user")
     password_env: Text | None = Field(None, description="the name of an environment variable that has the password")
-    options: Settings = Field({}, description=SETTINGS)
+    options: SparkOptions = Field({}, description=SPARK_OPTIONS)
 
     def __str__(self) -> str:
         return f"JDBC table {self.table}"

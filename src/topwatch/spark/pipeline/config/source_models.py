@@ -3,29 +3,78 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from topwatch.datagen.generators import KINDS
 from topwatch.spark.pipeline.config.fields import (
     COUNT,
-    SETTINGS,
+    SPARK_OPTIONS,
     Count,
     Location,
     Names,
-    Settings,
+    OneOf,
+    Part,
+    SparkOptions,
     Text,
+    refuse,
     short_for,
     shown,
 )
-from topwatch.spark.pipeline.config.parts import OneOf, Part, refuse
-from topwatch.spark.pipeline.config.schemas import DDL, Ddl, columns_of
 
+DDL = "a schema such as 'flow STRING, ts TIMESTAMP, bytes DOUBLE'"
+
+_QUOTED = re.compile(r"""`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))(?:\s*:\s*|\s+)\w.*", re.DOTALL)
 SERVERS = "host:port, or a list of them"
 
 _SUFFIX = re.compile(r"\.(csv|json|parquet|jsonl|ndjson)(?:\.(?:gz|bz2|zst|lz4|snappy))?$", re.IGNORECASE)
 _LINES = {"jsonl": "json", "ndjson": "json"}
+
+
+def columns_of(ddl: str) -> tuple[str, ...]:
+    """Return the names of the top-level columns.
+
+    >>> columns_of(
+    ...     "flow STRING COMMENT 'a, b', `net bytes` DECIMAL(10, 2) NOT NULL, at: STRUCT<lat: DOUBLE, lon: DOUBLE>"
+    ... )
+    ('flow', 'net bytes', 'at')
+    """
+    names: dict[str, None] = {}
+    for part in _parts(ddl):
+        match = _COLUMN.fullmatch(part)
+        if match is None:
+            raise refuse(f"expected {DDL}, got {part.strip()!r} where a name and a type should stand")
+        name = match[2] or match[1].replace("``", "`")
+        if name in names:
+            raise refuse(f"names the column {name!r} twice")
+        names[name] = None
+    return tuple(names)
+
+
+def _parts(ddl: str) -> Iterator[str]:
+    depth, start = 0, 0
+    plain = _QUOTED.sub(lambda match: "_" * len(match[0]), ddl)
+    for index, character in enumerate(plain):
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and depth == 0:
+            yield ddl[start:index]
+            start = index + 1
+    left = "quote" if set("`'\"") & set(plain) else "bracket" if depth else ""
+    if left:
+        raise refuse(f"expected {DDL}, got a {left} without its pair in {ddl!r}")
+    yield ddl[start:]
+
+
+def _checked(ddl: str) -> str:
+    columns_of(ddl)
+    return ddl
+
+
+Ddl = Annotated[str, Field(min_length=1), AfterValidator(_checked)]
+
 
 Servers = Annotated[
     str, BeforeValidator(lambda value: ",".join(value) if _texts(value) else value), Field(min_length=1)
@@ -36,7 +85,17 @@ def _texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
 
 
-class Files(Part):
+class SourcePart(Part):
+    """What all kinds of source have."""
+
+    interleaved: ClassVar[bool] = False  # whether rows of other partitions may lie between those of one
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Return the names of the columns, or None where only the files know them."""
+        return None
+
+
+class Files(SourcePart):
     """Files that are there, and those that come."""
 
     shape: ClassVar[str] = "a path such as data/*.parquet, or a mapping of path, format, schema, max_files, options"
@@ -47,7 +106,7 @@ class Files(Part):
     )
     ddl: Ddl | None = Field(None, alias="schema", description=DDL)
     max_files: Count | None = Field(None, description=COUNT)
-    options: Settings = Field({}, description=SETTINGS)
+    options: SparkOptions = Field({}, description=SPARK_OPTIONS)
 
     @model_validator(mode="before")
     @classmethod
@@ -67,15 +126,17 @@ class Files(Part):
         return shown(self.path)
 
 
-class Kafka(Part):
+class Kafka(SourcePart):
     """One or more topics whose values are JSON."""
+
+    interleaved: ClassVar[bool] = True
 
     servers: Servers = Field(description=SERVERS)
     topic: Text | None = Field(None, description="the name of a topic")
     topics: Names | None = Field(None, description="a list of topics")
     format: Literal["json"] = Field("json", description="json")
     ddl: Ddl = Field(alias="schema", description=DDL)
-    options: Settings = Field({}, description=SETTINGS)
+    options: SparkOptions = Field({}, description=SPARK_OPTIONS)
 
     @model_validator(mode="after")
     def _topic_or_topics(self) -> Self:
@@ -97,11 +158,13 @@ class Kafka(Part):
         return f"Kafka topic{'s' if len(self.subscribed) > 1 else ''} {', '.join(self.subscribed)}"
 
 
-class Rate(Part):
+class Rate(SourcePart):
     """Spark's own rows of a time and a number, for trying things out."""
 
+    interleaved: ClassVar[bool] = True
+
     rows_per_second: Count = Field(1, description=COUNT)
-    options: Settings = Field({}, description=SETTINGS)
+    options: SparkOptions = Field({}, description=SPARK_OPTIONS)
 
     def columns(self) -> tuple[str, ...] | None:
         """Return the names of the columns."""
@@ -111,16 +174,8 @@ class Rate(Part):
         return f"rate, {self.rows_per_second:,} a second"
 
 
-class Generate(Part):
+class Generate(SourcePart):
     """Generated rows: an id and columns x1 .. xd in [0, 1], the same as ``topwatch generate`` writes."""
-
-    # fewest and most columns of each kind; the generators have the same numbers, and a test holds them together
-    DIMS: ClassVar[dict[str, tuple[int, int]]] = {
-        "ind": (1, 10_000),
-        "ant": (2, 20),
-        "cor": (2, 10_000),
-        "clustered": (1, 10_000),
-    }
 
     kind: Literal["ind", "ant", "cor", "clustered"] = Field("ind", description="ind, ant, cor or clustered")
     dims: Count = Field(4, description=COUNT)
@@ -130,7 +185,7 @@ class Generate(Part):
 
     @model_validator(mode="after")
     def _dims_of_kind(self) -> Self:
-        fewest, most = self.DIMS[self.kind]
+        _, _, fewest, most = KINDS[self.kind]
         if not fewest <= self.dims <= most:
             raise refuse(f"expected {fewest} to {most:,} columns for {self.kind}, got {self.dims}", "dims")
         return self
@@ -144,7 +199,7 @@ class Generate(Part):
         return f"{count}generated rows ({self.kind}, {self.dims} columns, seed {self.seed})"
 
 
-class Socket(Part):
+class Socket(SourcePart):
     """Lines of text from a socket, for trying things out: what was read is not there again after a restart."""
 
     host: Text = Field(description="the name or address of a host")

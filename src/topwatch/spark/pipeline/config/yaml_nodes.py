@@ -1,7 +1,7 @@
 """YAML to nodes: every value with its line, from the parser's events, one after the other.
 
 Only plain values are made: text, numbers, true, false, null, lists and mappings. What else YAML has (other tags,
-collections as keys, aliases that contain themselves) is refused where it stands. Nothing here recurses, and limits are
+collections as keys, aliases that contain themselves) is refused at its line. Nothing here recurses, and limits are
 checked while the events come, so that neither a deep nor a short file that unfolds to billions of values costs memory.
 
 Words are read as YAML 1.2 does: ``no`` and ``on`` are text, ``1e-3`` is a number, a date stays text.
@@ -26,7 +26,7 @@ except ModuleNotFoundError as missing:
 MOST_NODES = 1_000_000
 MOST_LEVELS = 50
 
-# What libyaml says is harder to understand than what PyYAML's own parser says, which is ten times slower.
+# The messages of libyaml are harder to understand than those of PyYAML's own parser, which is ten times slower.
 MOST_TO_READ_AGAIN = 256_000
 
 ACCEPTED = "text, numbers, true, false, null, lists and mappings"
@@ -46,14 +46,14 @@ _WORDS = {
 _IS_INT, _IS_FLOAT = re.compile(_INT), re.compile(_FLOAT)
 _MERGE = "<<"
 
-Path = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 Key = str | int
 
 
 class NotAPipelineError(Exception):
     """A file that is read no further: line, path and what is wrong."""
 
-    def __init__(self, line: int, path: Path, text: str) -> None:
+    def __init__(self, line: int, path: FieldPath, text: str) -> None:
         super().__init__(line, path, text)
         self.line, self.path, self.text = line, path, text
 
@@ -90,11 +90,12 @@ class _Open:
     node: Node
     anchor: str | None
     key: tuple[Key, int, int] | None = None  # of the value that comes next
-    merged: list[tuple[Key, int, int, Node]] = field(default_factory=list)
-    merges: int = 0  # the line in which << stands
+    lines: dict[Key, int] = field(default_factory=dict)  # where keys stand first
+    merged: dict[Key, tuple[Key, int, int, Node]] = field(default_factory=dict)
+    merges: int = 0  # the line of <<
 
 
-def nodes(text: str, twice: list[tuple[Path, str]]) -> Node | None:
+def nodes(text: str, twice: list[tuple[FieldPath, str]]) -> Node | None:
     """Return the root of the one document of a text, or None where there is none; keys given twice go to ``twice``.
 
     Raises
@@ -114,7 +115,7 @@ def nodes(text: str, twice: list[tuple[Path, str]]) -> Node | None:
     return _composed(yaml.SafeLoader(text), twice)
 
 
-def _composed(parser: Any, twice: list[tuple[Path, str]]) -> Node | None:
+def _composed(parser: Any, twice: list[tuple[FieldPath, str]]) -> Node | None:
     builder = _Builder(twice)
     try:
         for event in _events(parser):
@@ -139,7 +140,7 @@ def _events(parser: Any) -> Iterator[Any]:
 class _Builder:
     """Makes nodes of events."""
 
-    def __init__(self, twice: list[tuple[Path, str]]) -> None:
+    def __init__(self, twice: list[tuple[FieldPath, str]]) -> None:
         self.root: Node | None = None
         self.twice = twice
         self._stack: list[_Open] = []
@@ -165,9 +166,9 @@ class _Builder:
                 )
 
     def _scalar(self, event: Any) -> None:
-        result = yaml.reader.Reader.NON_PRINTABLE.search(event.value)
-        if result:
-            raise self._wrong(event, f"the character {result[0]!r} is not accepted")
+        match = yaml.reader.Reader.NON_PRINTABLE.search(event.value)
+        if match:
+            raise self._wrong(event, f"the character {match[0]!r} is not accepted")
         if self._awaits_key():
             plain = event.tag is None and event.implicit[0]
             self._key(event, _MERGE if plain and event.value == _MERGE else self._value(event), plain)
@@ -222,8 +223,7 @@ class _Builder:
         ended = self._stack.pop()
         node = ended.node
         if node.pairs is not None and ended.merged:
-            own = {pair[0] for pair in node.pairs}
-            node.pairs = [pair for pair in ended.merged if pair[0] not in own] + node.pairs
+            node.pairs = [pair for key, pair in ended.merged.items() if key not in ended.lines] + node.pairs
             node.data = {key: value.data for key, _, _, value in node.pairs}
         self._add(node, ended.anchor)
 
@@ -239,9 +239,10 @@ class _Builder:
         elif isinstance(key, bool) or not isinstance(key, str | int):
             written = "null" if key is None else str(key).lower()
             raise self._wrong(event, f"{written} as a key; expected text or a whole number; in quotes it is text")
-        elif key in top.node.data:
-            first = next(pair[1] for pair in top.node.pairs or () if pair[0] == key)
-            self.twice.append(((*self._path(), key), _again(first)))
+        elif key in top.lines:
+            self.twice.append(((*self._path(), key), _again(top.lines[key])))
+        else:
+            top.lines[key] = line
         top.key = (_Merge(key) if key == _MERGE and plain else key, line, column)
 
     def _add(self, node: Node, anchor: str | None, alias: Any = None) -> None:
@@ -279,29 +280,31 @@ class _Builder:
                 if part.pairs is None:
                     text = "expected a mapping, or a list of them, such as *name"
                     raise NotAPipelineError(line, self._path(), text)
-                result = {pair[0] for pair in part.pairs}
-                opened.merged = [pair for pair in opened.merged if pair[0] not in result] + part.pairs
+                for pair in part.pairs:
+                    opened.merged.pop(pair[0], None)
+                for pair in part.pairs:
+                    opened.merged[pair[0]] = pair
         else:
             opened.node.pairs.append((*opened.key, node))
             opened.node.data[key] = node.data
         opened.key = None
 
-    def _path(self) -> Path:
+    def _path(self) -> FieldPath:
         """The keys and positions that lead to what comes next."""
-        result: list[str | int] = []
+        path: list[str | int] = []
         for opened in self._stack:
             if opened.node.items is not None:
-                result.append(len(opened.node.items))
+                path.append(len(opened.node.items))
             elif opened.key is not None:
-                result.append(opened.key[0])
-        return tuple(result)
+                path.append(opened.key[0])
+        return tuple(path)
 
     def _tag(self, event: Any) -> NotAPipelineError:
         tag = event.tag
         written = f"!!{tag.removeprefix(_CORE)}" if tag.startswith(_CORE) else tag
         return self._wrong(event, f"the tag {_short(written)} is not accepted; accepted are {ACCEPTED}")
 
-    def _wrong(self, event: Any, text: str, path: Path | None = None) -> NotAPipelineError:
+    def _wrong(self, event: Any, text: str, path: FieldPath | None = None) -> NotAPipelineError:
         return NotAPipelineError(event.start_mark.line + 1, self._path() if path is None else path, text)
 
 

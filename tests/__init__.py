@@ -1,0 +1,1 @@
+"""The tests. ``CONTRIBUTING.md`` has which one goes where; what several share is in :mod:`tests.support`."""

@@ -1,0 +1,1 @@
+"""Spark on several hosts, which are namespaces of this machine: ``make hosts``."""
