@@ -348,7 +348,9 @@ class EngineWindows:
             count, end = int(engine.pages.held[group]), int(ends[group])
             rows, seen = slice(end - count, end), int(engine.pages.end[group])
             header, arrays = self._make().state()
-            header |= {"id_kind": ingest.id_kind, "time_kind": ingest.time_kind, "feed": {"end": seen}}
+            # A column may be one that no query needs, in another order than that of a new monitor.
+            header |= {"columns": list(ingest.columns), "feed": {"end": seen}}
+            header |= {"id_kind": ingest.id_kind, "time_kind": ingest.time_kind}
             counts = {"evaluations": seen // self._settings.every}
             if group == 0:  # what is not counted by group
                 counts["evaluations"] += self._advanced

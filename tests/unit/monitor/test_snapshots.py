@@ -144,6 +144,22 @@ def test_forged_headers(name: str, change: Callable[[dict[str, Any]], None], mes
         tw.Monitor.restore(blob)
 
 
+@pytest.mark.parametrize("columns", [["x", "y", "z"], ["y", "z", "x"]])
+def test_groups_with_columns_that_no_query_needs(columns: list[str]) -> None:
+    """The monitor of a group has the columns of the grouped monitor, in their order, whatever its queries need."""
+    monitor = made("grouped-rows")
+    order = [list("xyz").index(name) for name in columns]
+    engine = arrays_of(monitor.snapshot())["windows engine columns"][order]
+    blob = forged(monitor.snapshot(), lambda header: header.update(columns=columns), windows_engine_columns=engine)
+    other = tw.Monitor.restore(forged(blob, lambda header: header["queries"].pop()))
+    assert other.answers("sum") == monitor.answers("sum")
+    assert use(other.snapshot()) == ""
+    for one in (monitor, other):
+        one.add(tw.TopK(k=1, score=tw.linear(z=1.0), name="more"))
+        one._check()
+    assert [other.answers(name) for name in ("sum", "more")] == [monitor.answers(name) for name in ("sum", "more")]
+
+
 def swapped(array: np.ndarray, one: int, other: int) -> np.ndarray:
     array = array.copy()
     array[..., [one, other]] = array[..., [other, one]]
