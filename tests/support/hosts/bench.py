@@ -43,7 +43,8 @@ class Run:
     """A stream with a state backend, in a folder that all hosts see.
 
     The first of the tasks in ``holds``, values of ``driver.task_of``, waits for :meth:`go`. ``ended`` names the file
-    that the driver writes at the end, ``begins`` one that it waits for at the beginning, if any.
+    that the driver writes at the end, ``begins`` one that it waits for at the beginning, if any. The first ``empty``
+    micro-batches have no rows.
     """
 
     stream: str
@@ -54,6 +55,7 @@ class Run:
     partitions: int = 3
     ended: str = "ended"
     begins: str | None = None
+    empty: int = 0
 
     def __post_init__(self) -> None:
         (self.folder / "tasks").mkdir(parents=True, exist_ok=True)
@@ -89,7 +91,7 @@ class Run:
         error = self.error
         out = self.folder / "out"
         result = sink_files.rows(out) if (out / "_spark_metadata").is_dir() else []
-        wrong = compare(self.stream, result, expected(self.stream, seed, self.batches), whole=error == "")
+        wrong = compare(self.stream, result, expected(self.stream, seed, self.batches, self.empty), whole=error == "")
         if wrong is not None:
             return Outcome(self.stream, WRONG, wrong + (f"; and {reason(error)}" if error else ""))
         if error is None:
@@ -165,8 +167,8 @@ class Bench:
 
     def further(self, run: Run, batches: int, **other: Any) -> Run:
         """Make a run that goes on from the checkpoint of another one, with more files and other settings."""
-        write(run.folder / "rows", self.seed, batches)
-        expected(run.stream, self.seed, batches)  # kernels are compiled here, by one process
+        write(run.folder / "rows", self.seed, batches, run.empty)
+        expected(run.stream, self.seed, batches, run.empty)  # kernels are compiled here, by one process
         return replace(run, batches=batches, **other)
 
     @contextmanager

@@ -90,22 +90,25 @@ def rows(seed: int, number: int) -> pa.Table:
     )
 
 
-def write(folder: Path, seed: int, batches: int) -> None:
-    """Put the files of so many micro-batches there; those that are there already stay."""
+def write(folder: Path, seed: int, batches: int, empty: int = 0) -> None:
+    """Put the files of so many micro-batches there, the first ones without rows; those that are there already stay."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(batches * FILES):
         path = folder / f"{number:05d}.parquet"
         if not path.exists():
-            pq.write_table(rows(seed, number), path.with_suffix(".new"))
+            table = rows(seed, number)
+            pq.write_table(table[:0] if number < empty * FILES else table, path.with_suffix(".new"))
             os.utime(path.with_suffix(".new"), (BEGINNING + number,) * 2)
             path.with_suffix(".new").rename(path)
 
 
 @cache
-def expected(name: str, seed: int, batches: int) -> tuple[Line, ...]:
+def expected(name: str, seed: int, batches: int, empty: int = 0) -> tuple[Line, ...]:
     """Return the changes that monitors give, one for each group."""
     stream = STREAMS[name]
-    table = pa.concat_tables([rows(seed, number) for number in range(batches * FILES)])
+    table = pa.concat_tables(
+        [rows(seed, number) for number in range(batches * FILES)][empty * FILES :] or [rows(seed, 0)[:0]]
+    )
     result: list[Line] = []
     groups = pc.unique(table.column("g")).to_pylist() if stream.by else [None]
     for group in groups:

@@ -240,22 +240,31 @@ def two_drivers(bench: Bench, backend: str) -> list[Outcome]:
     return outcomes
 
 
-HIDDEN = (("ranking-by", False), ("ranking-by", True), ("whole", False), ("whole", True), ("pruned", True))
+ALWAYS, LATER, EMPTY_FIRST = "always", "later", "later, after an empty micro-batch"
+HIDDEN = (
+    ("ranking-by", ALWAYS),
+    ("ranking-by", LATER),
+    ("ranking-by", EMPTY_FIRST),
+    ("whole", ALWAYS),
+    ("whole", LATER),
+    ("whole", EMPTY_FIRST),
+    ("pruned", LATER),
+)
 
 
-def hidden_folder(bench: Bench, backend: str, wanted: Sequence[tuple[str, bool]] = HIDDEN) -> list[Outcome]:
-    """One host does not see the segments: from the beginning, or from a restart on, as the flag has it."""
-    runs = [bench.run(stream, backend, batches=1) for stream, _ in wanted]
-    if begun := [run for run, (_, later) in zip(runs, wanted, strict=True) if later]:
+def hidden_folder(bench: Bench, backend: str, wanted: Sequence[tuple[str, str]] = HIDDEN) -> list[Outcome]:
+    """One host does not see the segments: from the beginning, or from a restart on."""
+    runs = [bench.run(stream, backend, batches=1, empty=int(when == EMPTY_FIRST)) for stream, when in wanted]
+    if begun := [run for run, (_, when) in zip(runs, wanted, strict=True) if when != ALWAYS]:
         finish(bench, begun)
     for run in runs:
         bench.cluster.workers[0].hide(run.segments)
     runs = [bench.further(run, 3, ended="again") for run in runs]
     finish(bench, runs)
     outcomes = []
-    for run, (_, later) in zip(runs, wanted, strict=True):
+    for run, (_, when) in zip(runs, wanted, strict=True):
         outcome = run.outcome(bench.seed, re.escape(str(run.segments)))
-        outcomes.append(outcome._replace(stream=f"{run.stream}, {'later' if later else 'always'}"))
+        outcomes.append(outcome._replace(stream=f"{run.stream}, {when}"))
     return outcomes
 
 

@@ -178,7 +178,7 @@ class FilterMethod(Records):
         root = np.sqrt(np.maximum(self.speed, np.where(mean > 0.0, _SLOWEST * mean, 1.0)))
         log = np.array(self._log).reshape(-1, self.settings.columns)
         d, up, down = self.settings.columns, self.settings.up, self.settings.down
-        cost = np.array([(up + down) / (2 * d), (up + 2 * down) / d, up + 2 * down])
+        cost = filters.Costs((up + down) / (2 * d), (up + 2 * down) / d, float(up + 2 * down))
         return filters.Filters(self.low, self.high, self.point, root, fresh, log, cost)
 
     def _blank(self, name: str) -> float:

@@ -18,6 +18,14 @@ from topwatch.core.jit import ZERO, kernel, leaf
 NEVER = 1e300  # the cost of a side without extent: finite, so that differences of costs are numbers
 
 
+class Costs(NamedTuple):
+    """What messages cost: up or down, of all that an event brings about (section 4.2)."""
+
+    failure: float  # of a filter, per side of its box: P_f
+    dominator: float  # of a dominator's filter, per column: P_r1
+    probe: float  # of a probe: P_r2
+
+
 class Filters(NamedTuple):
     """All records by slot; smaller is better in every column."""
 
@@ -27,7 +35,7 @@ class Filters(NamedTuple):
     root: Floats  # root of the fastest change per timestamp
     fresh: np.ndarray  # bool: gets a new filter now; the box may still shrink, to the point at least
     log: Floats  # (probe sources, columns): the records that made the server probe others
-    cost: Floats  # of a failure per side of a box, of a probe per column, of a probe
+    cost: Costs
 
 
 @leaf
@@ -39,7 +47,7 @@ def _side(speed: float, room: float) -> float:
 @leaf
 def _shrink_cost(f: Filters, i: int, k: int, x: float) -> float:
     """Return what it costs more when a fresh i ends at x in column k."""
-    speed = f.cost[0] * f.root[i, k] * f.root[i, k]
+    speed = f.cost.failure * f.root[i, k] * f.root[i, k]
     return _side(speed, x - f.point[i, k]) - _side(speed, f.high[i, k] - f.point[i, k])
 
 
@@ -72,11 +80,11 @@ def _lower_probes(f: Filters, i: int, k: int, x: float) -> float:
 @leaf
 def _split_cost(f: Filters, i: int, j: int, k: int, x: float, probes: float) -> float:
     """Return what it costs more when i ends at x in column k and j begins there."""
-    more = f.cost[2] * (_upper_probes(f, i, k, x) - probes)
+    more = f.cost.probe * (_upper_probes(f, i, k, x) - probes)
     if f.fresh[i] and x < f.high[i, k]:
         more += _shrink_cost(f, i, k, x)
     if f.fresh[j] and x >= f.low[j, k]:
-        speed = f.cost[0] * f.root[j, k] * f.root[j, k]
+        speed = f.cost.failure * f.root[j, k] * f.root[j, k]
         more += _side(speed, f.point[j, k] - x) - _side(speed, f.point[j, k] - f.low[j, k])
     return more
 
@@ -140,13 +148,13 @@ def _best_split(f: Filters, i: int, j: int, k: int, start: float, stop: float) -
 @leaf
 def _boundary(f: Filters, i: int, j: int, k: int) -> float:
     """Return where i should begin in column k when j, not worse there, is its dominator: P_f against P_r1."""
-    mine = f.root[i, k] * np.sqrt(f.cost[0])
-    alone = f.root[j, k] * np.sqrt(f.cost[1])
+    mine = f.root[i, k] * np.sqrt(f.cost.failure)
+    alone = f.root[j, k] * np.sqrt(f.cost.dominator)
     high = f.high[j, k]
     gap = f.point[i, k] - f.point[j, k]
     x = f.point[j, k] + gap * (alone / (mine + alone))
     if not x >= high:
-        both = f.root[j, k] * np.sqrt(f.cost[0] + f.cost[1])
+        both = f.root[j, k] * np.sqrt(f.cost.failure + f.cost.dominator)
         x = f.point[j, k] + gap * (both / (mine + both))
         if not (f.fresh[j] and x < high):
             x = high
@@ -158,8 +166,8 @@ def _boundary(f: Filters, i: int, j: int, k: int) -> float:
 @leaf
 def _child_cost(f: Filters, i: int, j: int, k: int, x: float) -> float:
     """Return what it costs in column k when i begins at x behind its dominator j."""
-    cost = _side(f.cost[0] * f.root[i, k] * f.root[i, k], f.point[i, k] - x)
-    cost += _side(f.cost[1] * f.root[j, k] * f.root[j, k], x - f.point[j, k])
+    cost = _side(f.cost.failure * f.root[i, k] * f.root[i, k], f.point[i, k] - x)
+    cost += _side(f.cost.dominator * f.root[j, k] * f.root[j, k], x - f.point[j, k])
     if x < f.high[j, k]:
         cost += _shrink_cost(f, j, k, x)
     return cost
@@ -186,13 +194,13 @@ def put_behind(f: Filters, i: int, sky: Ints) -> int:
         x = _boundary(f, i, j, k)
         least = f.point[j, k] if f.fresh[j] else f.high[j, k]
         if len(f.log):
-            cost = _child_cost(f, i, j, k, x) + f.cost[2] * _lower_probes(f, i, k, x)
+            cost = _child_cost(f, i, j, k, x) + f.cost.probe * _lower_probes(f, i, k, x)
             for m in range(len(f.log)):
                 y = np.nextafter(f.log[m, k], np.inf)
                 if least < y < f.point[i, k] and y != x:
                     other = _child_cost(f, i, j, k, y)
                     if other < cost:
-                        other += f.cost[2] * _lower_probes(f, i, k, y)
+                        other += f.cost.probe * _lower_probes(f, i, k, y)
                         if other < cost:
                             cost, x = other, y
         f.low[i, k] = x
