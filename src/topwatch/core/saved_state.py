@@ -92,6 +92,11 @@ class Saved:
         self.expect(not array.size or array.view(np.uint8).max() <= 1, name, "bytes that are 0 or 1")
         return array
 
+    def counts(self, name: str, size: int) -> list[int]:
+        """Take out counters, which go on from there: larger ones are taken as MOST, so that they can be saved again."""
+        result: list[int] = np.minimum(self.ints(name, size, low=0, high=2**63 - 1), MOST).tolist()
+        return result
+
     def rising(self, name: str, *shape: int | None, low: int = -MOST, high: int = MOST) -> Ints:
         """Take out whole numbers each of which is larger than the one before."""
         array = self.ints(name, *shape, low=low, high=high)
@@ -191,6 +196,10 @@ class Fields:
         fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
         self.expect(fits, name, f"a whole number from {low} to {high}", value)
         return int(value)
+
+    def count(self, name: str) -> int:
+        """Take out a counter, which goes on from there: a larger one is taken as MOST, so that it can be saved again."""
+        return min(self.whole(name, 0, 2**63 - 1), MOST)
 
     def number(self, name: str, low: float = -math.inf) -> float:
         """Take out a finite number of at least ``low``."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from topwatch.algorithms.registry import GroupedRequest, entry_of
 from topwatch.core.arrays import EARLIEST
-from topwatch.core.saved_state import MOST, Saved
+from topwatch.core.saved_state import Saved
 from topwatch.monitor import snapshot_format
 from topwatch.monitor.batches import NANOSECONDS, Batch
 from topwatch.monitor.changes import Answer, Changes, Entry, Groups, join
@@ -297,7 +297,7 @@ class EngineWindows:
     def save(self) -> dict[str, np.ndarray]:
         """Return the state as arrays."""
         arrays = {f"engine {name}": array for name, array in self._engine.save().items()}
-        counts = np.minimum([self._skipped, self._changes, self._advanced], MOST)
+        counts = np.array([self._skipped, self._changes, self._advanced])
         if self._engine.live():
             ids = self._plain(self._ids.read(self._engine.live_ticks()))
             arrays["ids"] = snapshot_format.ids_to_array(ids)
@@ -308,7 +308,7 @@ class EngineWindows:
         mine, ingest = saved.part("engine "), self._ingest
         self._engine.load(mine, len(self._keys))
         mine.done()
-        self._skipped, self._changes, self._advanced = saved.ints("counts", 3, low=0).tolist()
+        self._skipped, self._changes, self._advanced = saved.counts("counts", 3)
         _, ticks, times = self._engine.gathered()
         if not ticks.size:
             return
@@ -355,7 +355,7 @@ class EngineWindows:
             if group == 0:  # what is not counted by group
                 counts["evaluations"] += self._advanced
                 counts |= {"skipped": self._skipped, "changes": self._changes}
-            header["counts"] |= {name: min(count, MOST) for name, count in counts.items()}
+            header["counts"] |= counts
             arrays["columns"] = columns[:, rows]
             if count:
                 arrays["ids"] = snapshot_format.ids_to_array(ids[rows])

@@ -114,7 +114,7 @@ class ReorderBuffer:
         named, kind, now = ingest.id is not None, ingest.time_kind, ingest.now
         columns, order = len(ingest.columns), len(ingest.order)
         buffer = cls(numbers.whole("span", 1, 2**62 - 1))
-        buffer.late = numbers.whole("late")
+        buffer.late = numbers.count("late")
         buffer.latest, buffer._passed = read_time(numbers, "latest", kind), read_time(numbers, "passed", kind)
         latest, passed = buffer.latest, buffer._passed
         numbers.expect((latest is None) == (passed is None), "passed", "a time where there is a latest one", passed)

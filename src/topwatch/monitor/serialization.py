@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from topwatch.algorithms.options import MOST_ROWS
-from topwatch.core.saved_state import MOST, Fields, Saved
+from topwatch.core.saved_state import Fields, Saved
 from topwatch.monitor import planner, snapshot_format
 from topwatch.monitor.ingest import Ingest
 from topwatch.monitor.reorder_buffer import ReorderBuffer
@@ -72,9 +72,8 @@ def save_window(serving: Serving, buffer: ReorderBuffer | None) -> Part:
     if serving.first_only is not None:
         arrays |= serving.first_only.save([one.number for one in serving.assigned.values()], serving.feed.head)
     load = serving.shedder.save() if serving.shedder is not None else None
-    counts = {name: min(count, MOST) for name, count in serving.counts.items()}  # more cannot be read again
     header = {"feed": fields, "waiting": buffered, **serving.settings.save(), **serving.ingest.save()}
-    return {**header, "queries": described, "load": load, "counts": counts}, arrays
+    return {**header, "queries": described, "load": load, "counts": dict(serving.counts)}, arrays
 
 
 def load_window(
@@ -88,7 +87,7 @@ def load_window(
     serving = Serving(settings, ingest, columns.shape[1])
     if serving.shedder is not None and load is not None:
         serving.shedder.restore(load)
-    serving.counts = {name: counts.whole(name) for name in serving.counts}
+    serving.counts = {name: counts.count(name) for name in serving.counts}
     counts.done()
     slots, buffer = _load_rows(header, saved, columns, serving.feed, settings, ingest)
     serving.expect([query for query, _ in queries])

@@ -357,10 +357,29 @@ def test_servers_refuse_as_well(rng: np.random.Generator) -> None:
 
 
 def test_counters_at_their_limit_can_be_saved_again() -> None:
-    """A forged counter may be the largest that is read; what is counted on top of it is not saved."""
+    """A forged counter may be very large; what is counted on top of it can be saved, and read again."""
     monitor = made("reserve-rows")
     header, arrays = monitor.state()
-    header["counts"]["evaluations"] = header["counts"]["pairs"] = MOST
+    header["counts"]["evaluations"] = header["counts"]["pairs"] = 2**63 - 1
     again = tw.Monitor.from_state(header, arrays)
     again.push(batch(np.random.default_rng(1), 10**6, 30))
+    assert again.stats()["evaluations"] > MOST
     assert tw.Monitor.restore(again.snapshot()).stats()["evaluations"] == MOST
+
+
+COUNTERS = [
+    ("tally-rows", "engine 0 0 refused"),
+    ("pa-rows", "engine 0 order"),
+    ("grouped-rows", "windows counts"),
+]
+
+
+@pytest.mark.parametrize(("name", "array"), COUNTERS)
+def test_counters_in_arrays_at_their_limit(name: str, array: str) -> None:
+    blob = made(name).snapshot()
+    counters = arrays_of(blob)[array]
+    with refused(tw.DataError, "snapshot", "numbers from 0 to"):
+        tw.Monitor.restore(forged(blob, **{array.replace(" ", "_"): written(counters, 0, -1)}))
+    if "order" not in array:  # its first is an ordinal
+        for most in (MOST, 2**63 - 1):
+            assert use(forged(blob, **{array.replace(" ", "_"): written(counters, 0, most)})) == ""

@@ -106,7 +106,7 @@ class IncompleteEngine:
             sources = mine.ints("sources", slots.size, low=0, high=(1 << reader.sources) - 1)
             reported = Reported(self._feed.window.seq[slots], keys, sources, mine.floats("best", slots.size, nan=True))
             self._begin(query, held, mine.flags("taken", held.size), reported)
-            reader.unknown, reader.outside, table.duplicates = mine.ints("refused", 3, low=0).tolist()
+            reader.unknown, reader.outside, table.duplicates = mine.counts("refused", 3)
             mine.expect(reader.single or not table.duplicates, "refused", "no duplicates", table.duplicates)
             mine.done()
 

@@ -16,7 +16,7 @@ from topwatch.algorithms.preferred import Preferred
 from topwatch.core.arrays import NO_FLOATS, NO_INTS, Floats, Ints
 from topwatch.core.kernels.rows import ENTER, LEAVE, Report, Step, joined, report_lines
 from topwatch.core.latest import LatestWindow
-from topwatch.core.saved_state import Saved
+from topwatch.core.saved_state import MOST_TICKS, Saved
 from topwatch.query.queries import FrequentSkyline
 
 
@@ -89,7 +89,7 @@ class Shares:
 
     def load(self, saved: Saved, entity_of: Ints) -> None:
         """Undo :meth:`save`, given the entities of the rows."""
-        (self.taken,) = saved.ints("taken", 1, low=0).tolist()
+        (self.taken,) = saved.ints("taken", 1, low=0, high=MOST_TICKS).tolist()
         numbers = saved.rising("numbers", None, low=max(0, self.taken - self._snapshots + 1), high=self.taken)
         sizes = saved.ints("sizes", numbers.size, low=0, high=entity_of.size)
         rows = saved.ints("rows", int(sizes.sum()), low=0, high=entity_of.size - 1)
@@ -235,7 +235,7 @@ class Frequent:
     def load(self, saved: Saved) -> None:
         """Undo :meth:`save`, when the rows are there again."""
         self._shares.load(saved, self._window.entity[self._window.live_slots()])
-        alike, moved = saved.ints("alike", 2, low=0).tolist()
+        alike, moved = saved.counts("alike", 2)
         saved.expect(moved <= 1, "alike", "0 or 1 as the last number")
         self._alike, self._moved = alike, bool(moved)
 

@@ -162,7 +162,7 @@ class SkybandEngine:
         """Take back what was saved, after :meth:`resume`."""
         if self._first.fallback is None and self._first.keeps.kind != PROBABILISTIC:
             return
-        self._order.end, self._order.calm, self._switches, first = saved.ints("order", 4, low=0).tolist()
+        self._order.end, self._order.calm, self._switches, first = saved.counts("order", 4)
         known = self._order.end <= self.window.end + SAMPLE + 1 and first <= 1
         saved.expect(known, "order", "no ordinal after the last row, and 0 or 1 as the last number")
         if not first and self._first.fallback is not None:

@@ -124,7 +124,7 @@ class Bucket:
         """Undo :meth:`save`, in a new bucket."""
         header, arrays = unpack(blob)
         counts = Fields(header["bucket"], "bucket")
-        self._offset, self._rows, self._late = (counts.whole(name) for name in ("offset", "rows", "late"))
+        self._offset, self._rows, self._late = (counts.count(name) for name in ("offset", "rows", "late"))
         if self._spec.plan.pruned:
             self._windows = PrunedWindow.from_state(self._spec, header["windows"], arrays)
         else:

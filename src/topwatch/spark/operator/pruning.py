@@ -208,7 +208,7 @@ class PrunedWindow:
     def from_state(cls, spec: Spec, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> PrunedWindow:
         """Undo :meth:`state`."""
         window, fields, saved = cls(spec), Fields(header), Saved(arrays)
-        window._rows, window._needed = fields.whole("rows"), fields.whole("needed")
+        window._rows, window._needed = fields.count("rows"), fields.count("needed")
         window._engine.load(saved.part("engine "))
         if saved.has("ids"):
             window._ids.restore(window._engine.live_ticks(), arrow_from_array("ids", saved.raw("ids")))
