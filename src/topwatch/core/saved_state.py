@@ -198,7 +198,7 @@ class Fields:
         return int(value)
 
     def count(self, name: str) -> int:
-        """Take out a counter, which goes on from there: a larger one is taken as MOST, so that it can be saved again."""
+        """Take out a counter, as :meth:`Saved.counts` does."""
         return min(self.whole(name, 0, 2**63 - 1), MOST)
 
     def number(self, name: str, low: float = -math.inf) -> float:
