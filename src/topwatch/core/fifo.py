@@ -22,8 +22,9 @@ import numpy as np
 from topwatch.core.arrays import NO_FLOATS, NO_INTS, Floats, Ints, times_before
 from topwatch.core.ids import ArrowIds, Values
 from topwatch.core.kernels.rows import Rows, Step
+from topwatch.core.pace import pace
 from topwatch.core.saved_state import MOST_TICKS, Fields, Saved
-from topwatch.core.schedule import PIECE, Evaluations, EveryRows, EveryTime, counted, in_unit, load_evaluated
+from topwatch.core.schedule import Evaluations, EveryRows, EveryTime, counted, in_unit, load_evaluated
 
 MOST_ROOM = 1 << 22  # rows that there is room for at first; a larger window grows with its rows
 
@@ -248,7 +249,7 @@ class FifoFeed:
             self.texts = ArrowIds()
         done = 0
         while done < rows:
-            count = min(PIECE, rows - done)
+            count = pace.next(rows - done)
             if self.window.free() < min(count, 1024):
                 self.window.grow(max(2 * self.window.capacity, self.end - self.window.head + 1 + count))
                 yield None

@@ -4,6 +4,10 @@ Numba's own cache looks at the file of a function, not at the helpers it imports
 there. So the cache directory is named after a hash of all sources that hold kernels
 (:mod:`topwatch.core.kernel_cache`).
 
+Compilation is tiered, as in a Java virtual machine: a kernel that is called before it is compiled runs as plain Python,
+a piece of a batch at a time (:mod:`topwatch.core.interpreted`, :mod:`topwatch.core.pace`), while another process compiles
+it (:mod:`topwatch.core.background_compiler`). ``TOPWATCH_COMPILE=first`` waits for compiled kernels instead.
+
 ``fastmath`` is never used: it breaks comparisons with NaN, and fused operations would make scores differ from the
 oracle's in the last bit.
 """
@@ -11,14 +15,21 @@ oracle's in the last bit.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
+from time import perf_counter
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from numba.core import event
+from numba.core.dispatcher import OmittedArg
+from numba.core.registry import CPUDispatcher
 
+from topwatch.core.background_compiler import compiler
+from topwatch.core.interpreted import interpreted
 from topwatch.core.kernel_cache import KernelCache, kernel_directory, source_of
+from topwatch.core.pace import MOST_INTERPRETED, pace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,6 +44,10 @@ long = cast(Callable[[Any], int], np.int64)
 logger = logging.getLogger("topwatch")
 
 CACHE_DIRECTORY = kernel_directory() if COMPILED else None
+
+SMALL = 1 << 15  # numbers in the arrays of a call, up to which any kernel is interpreted
+
+BACKGROUND, FIRST = "background", "first"
 
 
 def kernel(function: F) -> F:
@@ -60,10 +75,70 @@ def inlined(function: F) -> F:
     return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)
 
 
+def stepwise(function: F) -> F:
+    """Have a kernel interpreted until it is compiled, however large its arrays are: it takes a piece of a batch."""
+    if isinstance(function, Kernel):
+        function.stepwise = True
+    return function
+
+
+class Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A function that is compiled, or loaded from the cache, when it is first needed, and interpreted until then."""
+
+    stepwise = False
+
+    def _compile_for_args(self, *args: Any, **kws: Any) -> Callable[..., Any]:
+        """Return what Numba's dispatcher calls for arguments of types that are new to it."""
+        if not kws and self._may_be_interpreted(args):
+            signature = tuple(
+                numba.types.Omitted(one.value) if isinstance(one, OmittedArg) else self.typeof_pyval(one)
+                for one in args
+            )
+            self._types_active_call.clear()
+            if not self._cache.holds(signature, self.targetctx) and compiler.request(self, signature):
+                return self._interpret
+        result: Callable[..., Any] = super()._compile_for_args(*args, **kws)
+        return result
+
+    def _may_be_interpreted(self, args: tuple[Any, ...]) -> bool:
+        if mode() != BACKGROUND or not isinstance(self._cache, KernelCache):
+            return False
+        return pace.rows <= MOST_INTERPRETED if self.stepwise else _numbers(args, SMALL) <= SMALL
+
+    def _interpret(self, *args: Any) -> Any:
+        began = perf_counter()
+        function = interpreted(self)
+        with np.errstate(all="ignore"):  # as machine code does
+            result = function(*(one.value if isinstance(one, OmittedArg) else one for one in args))
+        spent = perf_counter() - began
+        pace.interpreted += spent
+        compiler.spend(spent)
+        return result
+
+
+def mode() -> str:
+    """Return whether kernels are compiled in the background, or first."""
+    return FIRST if os.environ.get("TOPWATCH_COMPILE") == FIRST else BACKGROUND
+
+
+def _numbers(values: Iterable[Any], most: int) -> int:
+    """Count the numbers in arrays, also in those of tuples, up to some."""
+    count = 0
+    for value in values:
+        if isinstance(value, np.ndarray):
+            count += value.size
+        elif isinstance(value, tuple):
+            count += _numbers(value, most - count)
+        if count > most:
+            break
+    return count
+
+
 def _compile(function: F, **more: bool) -> F:
     if not COMPILED:
         return function
-    compiled = numba.njit(error_model="numpy", nogil=True, **more)(function)
+    options = {"nopython": True, "error_model": "numpy", "nogil": True, **more}
+    compiled = Kernel(function, targetoptions=options)
     source = source_of(function) if CACHE_DIRECTORY is not None else None
     if CACHE_DIRECTORY is not None and source is not None:
         compiled._cache = KernelCache(function, CACHE_DIRECTORY, source)

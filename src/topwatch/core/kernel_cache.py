@@ -111,6 +111,11 @@ class KernelCache(_Cache):  # type: ignore[misc]
         for path in Path(self._folder).glob(f"{self._name}-*{ENDING}"):
             path.unlink(missing_ok=True)
 
+    def holds(self, sig: Any, target_context: Any) -> bool:
+        """Return whether there is an entry for a signature."""
+        target_context.refresh()
+        return self._enabled and os.path.exists(self._path(self._key(sig, target_context.codegen())))
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled function for a signature, or None: then it is for this process to compile it."""
         target_context.refresh()

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 FEW = 1024  # evaluations, of which unneeded ones are not left out
 MOST = 1 << 20  # that are planned at once
-PIECE = 65_536  # rows of a batch that are taken at once
 
 
 _counted = np.arange(1 << 10)

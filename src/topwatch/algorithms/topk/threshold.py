@@ -20,7 +20,7 @@ from topwatch.algorithms.topk.kernels.influence import Lists, route_by_lists
 from topwatch.algorithms.topk.query_table import QueryTable
 from topwatch.core.arrays import NO_INTS, Floats, Ints
 from topwatch.core.engine import Window
-from topwatch.core.jit import kernel
+from topwatch.core.jit import kernel, stepwise
 from topwatch.core.kernels.memory import record
 from topwatch.core.kernels.rows import ENTER, LEAVE, NOTHING, Report, Rows, Step, joined, report_lines
 from topwatch.core.kernels.scoring import BLOCK, Queries
@@ -186,6 +186,7 @@ def _same_again(changes: Report, entity: Ints) -> np.ndarray:
     return np.asarray(times[number.reshape(-1)] == 2)
 
 
+@stepwise
 @kernel
 def _matches(
     table: Queries, columns: Floats, lists: Lists | None, slots: Ints, hits: Hits, counts: Counts

@@ -16,6 +16,7 @@ from numba.core import types
 from numba.core.cgutils import raw_memmove
 from numba.extending import intrinsic
 
+from topwatch.core.interpreted import substitute
 from topwatch.core.jit import COMPILED, inlined
 
 PREFETCH_DISTANCE = 8  # rows between asking for memory and using it
@@ -56,6 +57,16 @@ def _fields(kind: Any) -> Any:
     return np.dtype((np.record, list(kinds.items())))
 
 
+def _prefetch(array: np.ndarray, index: int) -> None:
+    """Prefetch the memory at an index of an array before it is needed."""
+
+
+def _move(array: np.ndarray, to: int, start: int, count: int) -> None:
+    """Move ``count`` items inside an array; the two ranges may overlap."""
+    if count > 0:
+        array[to : to + count] = array[start : start + count].copy()
+
+
 if COMPILED:
 
     @intrinsic
@@ -91,12 +102,7 @@ if COMPILED:
 
         return types.void(array, types.int64), build
 
+    substitute(prefetch, _prefetch)
+    substitute(move, _move)
 else:
-
-    def prefetch(array: np.ndarray, index: int) -> None:
-        """Prefetch the memory at an index of an array before it is needed."""
-
-    def move(array: np.ndarray, to: int, start: int, count: int) -> None:
-        """Move ``count`` items inside an array; the two ranges may overlap."""
-        if count > 0:
-            array[to : to + count] = array[start : start + count].copy()
+    prefetch, move = _prefetch, _move

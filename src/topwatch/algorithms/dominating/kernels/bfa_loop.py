@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.core.arrays import Floats, Ints
-from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, long
+from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, long, stepwise
 from topwatch.core.kernels.rows import ENTER, LEAVE, Log, Rows, Step, with_room, write
 
 BLOCK = 1024
@@ -222,6 +222,7 @@ def evaluate(s: Scores, rows: Rows, result: Ints, k: int, query: int, at: int, l
     return result, report(s, rows, newest[keys[: min(k, m)] % m] if m > 0 else newest, query, at, log)
 
 
+@stepwise
 @kernel
 def drive_bfa(
     s: Scores, rows: Rows, fresh: Floats, step: Step, result: Ints, k: int, query: int, log: Log

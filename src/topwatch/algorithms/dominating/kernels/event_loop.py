@@ -62,7 +62,7 @@ from topwatch.algorithms.dominating.kernels.intervals import (
 )
 from topwatch.algorithms.dominating.kernels.reference import by_reference, sampled_bound
 from topwatch.core.arrays import Ints
-from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, long
+from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, long, stepwise
 from topwatch.core.kernels.rows import Log, Step
 
 FEW = 64  # contenders beyond k: up to so many, each new one rebuilds the life table
@@ -310,6 +310,7 @@ def begin(g: EventState, b: Blocks, c: Contenders, start: Start) -> Contenders:
     return c
 
 
+@stepwise
 @kernel
 def drive_events(
     g: EventState, b: Blocks, c: Contenders, s: Contenders, start: Start, step: Step, query: int, log: Log

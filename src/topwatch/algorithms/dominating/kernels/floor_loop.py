@@ -47,7 +47,7 @@ from topwatch.algorithms.dominating.kernels.floor_bounds import (
     refine,
     set_length,
 )
-from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf
+from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, stepwise
 from topwatch.core.kernels.rows import Log, Step
 
 CONTINUE, FROM_ROWS, IN_NEW_GRID = range(3)  # how a drive begins
@@ -264,6 +264,7 @@ def process_events(g: FloorState, b: Blocks, c: Contenders, step: Step) -> int:
         now.step_evaluations = j + 1
 
 
+@stepwise
 @kernel
 def drive_floor(
     g: FloorState, b: Blocks, c: Contenders, begin: int, start: Start, step: Step, query: int, log: Log

@@ -27,7 +27,7 @@ from topwatch.algorithms.incomplete.kernels.object_scores import (
     score_of,
 )
 from topwatch.core.arrays import Floats, Ints
-from topwatch.core.jit import ZERO, inlined, kernel, leaf
+from topwatch.core.jit import ZERO, inlined, kernel, leaf, stepwise
 from topwatch.core.kernels.memory import move
 from topwatch.core.kernels.rows import Log, Step
 
@@ -254,6 +254,7 @@ def _take(o: Objects, b: Bests, e: Instances, rows: Observations, start: int, st
             sweep(o, e)
 
 
+@stepwise
 @kernel
 def drive_eaa(o: Objects, b: Bests, e: Instances, rows: Observations, step: Step, index: int, log: Log) -> Log:
     """Take a step of the window; log the changes at its evaluations."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from topwatch.algorithms.incomplete.kernels.best_objects import Bests, evaluate, refill, starved, update
 from topwatch.algorithms.incomplete.kernels.object_scores import NO_OBJECT, Objects, Observations, arrive, expire
 from topwatch.algorithms.incomplete.kernels.source_lists import SourceLists, search, update_entry
-from topwatch.core.jit import kernel, leaf
+from topwatch.core.jit import kernel, leaf, stepwise
 from topwatch.core.kernels.rows import Log, Step
 
 
@@ -35,6 +35,7 @@ def _take(o: Objects, b: Bests, lists: SourceLists | None, rows: Observations, s
             update(o, b, number)
 
 
+@stepwise
 @kernel
 def drive_objects(
     o: Objects, b: Bests, lists: SourceLists | None, rows: Observations, step: Step, index: int, log: Log

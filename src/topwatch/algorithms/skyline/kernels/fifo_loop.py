@@ -13,7 +13,7 @@ import numpy as np
 
 from topwatch.algorithms.skyline.kernels.dominance import BLOCK, compare_block
 from topwatch.core.arrays import Floats, Ints
-from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf
+from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, stepwise
 from topwatch.core.kernels.rows import ENTER, LEAVE, Log, Rows, Step, with_room, write
 
 SPARE = 64  # dropped rows that may stay, besides a quarter
@@ -43,6 +43,7 @@ class Unbeaten(NamedTuple):
     flags: np.ndarray  # (2, BLOCK) of bool
 
 
+@stepwise
 @kernel
 def drive_unbeaten(u: Unbeaten, rows: Rows, fresh: Floats, step: Step, query: int, log: Log) -> Log:
     """Process a step; ``fresh`` are the values of the rows that arrive, for which there is room."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from topwatch.algorithms.skyline.kernels.dominance import BLOCK, compare_block
 from topwatch.core.arrays import Floats, Ints
-from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf
+from topwatch.core.jit import ZERO, inlined, inner, kernel, leaf, stepwise
 from topwatch.core.kernels.rows import ENTER, LEAVE, Log, Rows, Step, with_room, write
 
 FRONT, NO_ROW = -1, -2  # witness of a row in the front, and of a slot without a ranked row
@@ -47,6 +47,7 @@ class Witnessed(NamedTuple):
     flags: np.ndarray  # (2, BLOCK) of bool
 
 
+@stepwise
 @kernel
 def drive_witnessed(w: Witnessed, rows: Rows, fresh: Floats, step: Step, query: int, log: Log) -> Log:
     """Process a step; ``fresh`` are the values of the rows that arrive."""

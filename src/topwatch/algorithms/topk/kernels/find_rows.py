@@ -17,6 +17,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from topwatch.core.arrays import Floats, Ints
+from topwatch.core.interpreted import substitute
 from topwatch.core.jit import COMPILED, ZERO, inlined, leaf
 from topwatch.core.kernels.scoring import BLOCK, DISTANCE, LINEAR, Queries, inside, score_row, score_run, sum_terms
 
@@ -307,9 +308,27 @@ def _compiled(distance: bool, terms: int) -> Reaching:
     return reach
 
 
-_function = _compiled if COMPILED else _plain
+def _function(distance: bool, terms: int) -> Reaching:
+    plain = _plain(distance, terms)
+    if not COMPILED:
+        return plain
+    compiled = _compiled(distance, terms)
+    substitute(compiled, plain)
+    return compiled
+
+
 far_1, far_2, far_3, far_4 = (_function(False, terms) for terms in (1, 2, 3, 4))
 near_2, near_3, near_4 = (_function(True, terms) for terms in (2, 3, 4))
+
+def _lowest_of(bits: int, count: int) -> int:
+    """Return the lowest bits, fewer than all."""
+    return int(bits) & ((1 << int(count)) - 1)
+
+
+def _lowest(bits: int) -> int:
+    """Return the index of the lowest bit that is set."""
+    return (int(bits) & -int(bits)).bit_length() - 1
+
 
 if COMPILED:
 
@@ -327,12 +346,7 @@ if COMPILED:
         """Return the lowest bits, fewer than all."""
         return bits & ((1 << count) - 1)
 
+    substitute(lowest, _lowest)
+    substitute(lowest_of, _lowest_of)
 else:
-
-    def lowest_of(bits: int, count: int) -> int:
-        """Return the lowest bits, fewer than all."""
-        return int(bits) & ((1 << int(count)) - 1)
-
-    def lowest(bits: int) -> int:
-        """Return the index of the lowest bit that is set."""
-        return (int(bits) & -int(bits)).bit_length() - 1
+    lowest, lowest_of = _lowest, _lowest_of

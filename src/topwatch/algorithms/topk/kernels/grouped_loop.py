@@ -29,7 +29,7 @@ from topwatch.algorithms.topk.kernels.pages import (
 from topwatch.algorithms.topk.kernels.run_updates import admit, expire
 from topwatch.algorithms.topk.kernels.sorted_runs import QueryState, report, touch
 from topwatch.core.arrays import Floats, Ints
-from topwatch.core.jit import ZERO, entry, inlined, leaf
+from topwatch.core.jit import ZERO, entry, inlined, leaf, stepwise
 from topwatch.core.kernels.memory import record
 from topwatch.core.kernels.rows import ENTER, LEAVE, Log, Rows, new_log, write
 from topwatch.core.kernels.scoring import BLOCK, inside
@@ -92,6 +92,7 @@ def new_work(batch: Batch, span: Span) -> GroupedWork:
     )
 
 
+@stepwise
 @entry
 def drive_groups(
     pages: Pages, batch: Batch, span: Span, state: QueryState, rows: Rows, log: Log, work: GroupedWork

@@ -19,7 +19,7 @@ from topwatch.algorithms.topk.kernels.influence import Lists, move_level, route_
 from topwatch.algorithms.topk.kernels.skyband_kinds import Skybands, enlarged, full, tighten
 from topwatch.algorithms.topk.kernels.sorted_runs import Answers, Runs, put_in_order, report
 from topwatch.core.arrays import Floats, Ints
-from topwatch.core.jit import ZERO, entry, inlined, inner, kernel, leaf
+from topwatch.core.jit import ZERO, entry, inlined, inner, kernel, leaf, stepwise
 from topwatch.core.kernels.memory import record
 from topwatch.core.kernels.rows import Log, Rows, Step, with_room
 from topwatch.core.kernels.scoring import BLOCK, Queries, inside, score_row
@@ -49,12 +49,14 @@ def new_work(queries: int, filtered: bool, begin: int, counts: Counts) -> Work:
     )
 
 
+@stepwise
 @entry
 def first_report(answers: Answers, runs: Runs, rows: Rows, q: int, k: int, at: int, log: Log) -> None:
     """Log an answer as it is now; the log must have room for 2k changes."""
     report(answers, runs, rows, q, k, at, log)
 
 
+@stepwise
 @kernel
 def run_skybands(
     rows: Rows, table: Queries, kept: Kept, lists: Lists | None, step: Step, log: Log, work: Work

@@ -16,7 +16,7 @@ from topwatch.algorithms.topk.kernels.scan_window import offer, start_filling
 from topwatch.algorithms.topk.kernels.sorted_runs import QueryState, Runs
 from topwatch.algorithms.topk.kernels.topk_loop import Work, age, begin, evaluate, release, route_block, take_in
 from topwatch.core.arrays import Ints
-from topwatch.core.jit import ZERO, inlined, kernel, leaf
+from topwatch.core.jit import ZERO, inlined, kernel, leaf, stepwise
 from topwatch.core.kernels.rows import Log, Rows, Step, with_room
 from topwatch.core.kernels.scoring import (
     DISTANCE,
@@ -50,6 +50,7 @@ class SortedColumns(NamedTuple):
     axes: Ints  # the columns
 
 
+@stepwise
 @kernel
 def run_by_sorted_lists(
     rows: Rows, state: QueryState, expired: Ints | None, columns: SortedColumns, step: Step, log: Log, work: Work

@@ -38,7 +38,7 @@ from topwatch.algorithms.topk.kernels.sorted_runs import (
 )
 from topwatch.algorithms.topk.kernels.walk_cells import Points, fill_by_walk, link, prefetch_end, prefetch_next, unlink
 from topwatch.core.arrays import Floats, Ints
-from topwatch.core.jit import ZERO, entry, inlined, kernel, leaf, long
+from topwatch.core.jit import ZERO, entry, inlined, kernel, leaf, long, stepwise
 from topwatch.core.kernels.memory import PREFETCH_DISTANCE, record
 from topwatch.core.kernels.rows import Log, Rows, Step, with_room
 from topwatch.core.kernels.scoring import BLOCK, Queries, score_row
@@ -82,6 +82,7 @@ def new_work(queries: int, counts: Counts) -> Work:
     return Work(position, new_hits(queries), np.empty(queries), np.empty(queries, np.int64), oldest, counts)
 
 
+@stepwise
 @kernel
 def run_by_lists(
     rows: Rows,
@@ -102,6 +103,7 @@ def run_by_lists(
     return log, lists
 
 
+@stepwise
 @entry
 def run(
     rows: Rows,
