@@ -43,8 +43,8 @@ class BackgroundCompiler:
 
     def __init__(self) -> None:
         self._spent = 0.0
-        self._waiting: list[Request] = []
-        self._asked: set[Request] = set()
+        self._queued: list[Request] = []
+        self._requested: set[Request] = set()
         self._failed: set[Request] = set()
         self._workers: list[_Worker] = []
         self._names: set[tuple[str, str]] = set()  # of kernels that requests need
@@ -53,15 +53,15 @@ class BackgroundCompiler:
     def spend(self, seconds: float) -> None:
         """Count time for which kernels were interpreted; begin to compile once it is too much."""
         self._spent += seconds
-        if self._waiting and self._spent > WORTHWHILE:
+        if self._queued and self._spent > WORTHWHILE:
             self.start()
 
     def request(self, kernel: Any, signature: Any) -> bool:
         """Have a kernel compiled, sooner or later; return whether that can be."""
         request = (kernel.py_func.__module__, kernel.py_func.__qualname__, signature)
-        if request not in self._asked:
-            self._asked.add(request)
-            self._waiting.append(request)
+        if request not in self._requested:
+            self._requested.add(request)
+            self._queued.append(request)
             self._names |= reachable(kernel)
         elif self._workers:
             self._read()
@@ -76,17 +76,17 @@ class BackgroundCompiler:
             )
         self._spent = float("inf")
         self._read()
-        waiting, self._waiting = self._waiting, []
-        for request in waiting:
-            if len(self._workers) < min(PROCESSES, os.cpu_count() or 1) and all(one.asked for one in self._workers):
+        queued, self._queued = self._queued, []
+        for request in queued:
+            if len(self._workers) < min(PROCESSES, os.cpu_count() or 1) and all(one.requested for one in self._workers):
                 self._workers.append(_Worker())
-            if not min(self._workers, key=lambda one: len(one.asked)).ask(request):
+            if not min(self._workers, key=lambda one: len(one.requested)).ask(request):
                 self._failed.add(request)
 
     def progress(self) -> Progress | None:
         """Return how far compiling is; None where nothing is being compiled."""
         self._read()
-        if not any(worker.asked for worker in self._workers):
+        if not any(worker.requested for worker in self._workers):
             return None
         return Progress(len(self._compiled & self._names), len(self._names))
 
@@ -111,7 +111,7 @@ class _Worker:
     """A process that compiles."""
 
     def __init__(self) -> None:
-        self.asked: list[Request] = []
+        self.requested: list[Request] = []
         self.compiled: set[tuple[str, str]] = set()
         self.ended = False
         self._rest = b""
@@ -129,9 +129,9 @@ class _Worker:
         os.set_blocking(self._process.stdout.fileno(), False)
 
     def ask(self, request: Request) -> bool:
-        """Have a kernel compiled; return whether the process could be told."""
+        """Have a kernel compiled; return whether the process could be reached."""
         assert self._process.stdin is not None
-        self.asked.append(request)
+        self.requested.append(request)
         try:
             self._process.stdin.write(base64.b64encode(pickle.dumps(request)) + b"\n")
             self._process.stdin.flush()
@@ -150,13 +150,13 @@ class _Worker:
             what, *names = line.decode().split(" ")
             if what == "compiled":
                 self.compiled.add((names[0], names[1]))
-            elif self.asked:
-                request = self.asked.pop(0)
+            elif self.requested:
+                request = self.requested.pop(0)
                 failed |= {request} if what == "failed" else set()
         self.ended = self._process.poll() is not None
         if self.ended:
-            failed |= set(self.asked)  # it was killed, or could not even begin
-            self.asked = []
+            failed |= set(self.requested)  # it was killed, or could not even begin
+            self.requested = []
             self.close()
         return failed
 
@@ -172,15 +172,15 @@ class _Worker:
 
 def reachable(kernel: Any) -> set[tuple[str, str]]:
     """Return the names of the kernels that a kernel is made of, its own among them."""
-    found, left = set(), [kernel]
+    names, left = set(), [kernel]
     while left:
         function = left.pop().py_func
         name = function.__module__, function.__qualname__
-        if name not in found:
-            found.add(name)
+        if name not in names:
+            names.add(name)
             values = map(function.__globals__.get, function.__code__.co_names)
             left += [value for value in values if is_kernel(value)]
-    return found
+    return names
 
 
 compiler = BackgroundCompiler()

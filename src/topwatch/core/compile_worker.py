@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import base64
 import importlib
+import itertools
 import os
 import pickle
 import queue
 import sys
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from numba.core import event
 
+from topwatch.core.background_compiler import PROCESSES
+from topwatch.core.kernel_cache import LOCK, PAUSE, try_lock
 
 IDLE = 20.0  # seconds; a process that is asked for nothing ends
 
@@ -69,11 +75,26 @@ def main() -> None:
     while line := _next(requests):
         try:
             module, name, signature = pickle.loads(base64.b64decode(line))
-            getattr(importlib.import_module(module), name).compile(signature)
+            kernel = getattr(importlib.import_module(module), name)
+            with _slot(kernel._cache.cache_path, left):
+                kernel.compile(signature)
         except Exception:
             _report("failed")
         else:
             _report("done")
+
+
+@contextmanager
+def _slot(folder: str, left: threading.Event) -> Iterator[None]:
+    """Wait until few others compile into a cache: of many processes that need the same kernels, two are enough."""
+    for number in itertools.cycle(range(PROCESSES)):
+        with open(os.path.join(folder, f"compiling-{number}{LOCK}"), "ab") as file:
+            if try_lock(file.fileno()):
+                yield
+                return
+        if left.is_set():
+            os._exit(0)
+        time.sleep(PAUSE)
 
 
 if __name__ == "__main__":

@@ -330,6 +330,10 @@ class FifoFeed:
             wanted = max(1, self.evaluated - self.rows + 1)
             fields.expect(head == wanted, "end", f"{end - wanted + 1} rows in the window", rows)
         fields.expect(head <= self.evaluated + 1, "evaluated", f"at least {head - 1}", self.evaluated)
+        if self._nanoseconds is not None and times is not None and head <= self.evaluated:
+            moment = self.every.moment(times[self.evaluated - head].item())
+            live = times[0] > times_before(np.array([moment], times.dtype), self.span)[0]
+            saved.expect(live, "times", "rows that had not expired at the last evaluation")
         self.head = self.window.head = head
         self.window.end = head - 1
         self.times.restart(head, NO_FLOATS if times is None else times)  # also without rows: ordinals go on

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 # By the id of something that compiled code calls, which Python cannot: what does the same in Python.
@@ -41,7 +41,19 @@ def _namespace(module: str) -> dict[str, Any]:
         for name, value in list(known.items()):
             if id(value) in _substitutes or is_kernel(value):
                 known[name] = interpreted(value)
+            elif isinstance(value, ModuleType) and any(map(is_kernel, vars(value).values())):
+                known[name] = _Interpreted(value.__name__)
     return known
+
+
+class _Interpreted:
+    """A module whose kernels are interpreted, for code that says ``module.kernel``."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return _namespace(self._module)[name]
 
 
 def is_kernel(value: Any) -> bool:

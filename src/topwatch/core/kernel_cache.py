@@ -333,6 +333,18 @@ def acquire_lock(path: str, made: str) -> int | None:
         return None
 
 
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file if nobody else has; return whether it can be used. Where there are no locks, it can."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # a file system without locks
+    return True
+
+
 def release_lock(descriptor: int, path: str) -> None:
     """Release a lock."""
     # A process that waits for the old file and one that makes a new file may both get a lock: both compile, no more.

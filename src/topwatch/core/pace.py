@@ -1,7 +1,7 @@
 """How many rows of a batch are taken at once: many, but few as long as a kernel is interpreted.
 
-An interpreted kernel takes as long for some hundred rows as a compiled one for all of a batch. Between two pieces it can
-give way to the compiled one. How a batch is cut changes no answer.
+An interpreted kernel takes as long for some hundred rows as a compiled one for all of a batch. Between two pieces it
+can give way to the compiled one. How a batch is cut changes no answer.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Pace:
         """Begin with few rows again: there is a new engine, whose kernels may not be compiled."""
         self.rows = 0
 
-    def next(self, left: int) -> int:
-        """Begin the next piece; return how many of the rows that are left it has."""
+    def next(self, left: int, piece: int = PIECE) -> int:
+        """Begin the next piece; return how many of the rows that are left it has, at most ``piece``."""
         spent, self.interpreted = self.interpreted, 0.0
-        most = FIRST if not self.rows else PIECE
+        most = FIRST if not self.rows else piece
         if self.rows and spent:
             most = max(1, min(MOST_INTERPRETED, int(min(2.0, SECONDS / spent) * self.rows)))
         self.rows = min(most, left)

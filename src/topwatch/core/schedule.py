@@ -42,6 +42,10 @@ class EveryRows:
     def __init__(self, rows: int) -> None:
         self.rows = rows
 
+    def moment(self, time: float) -> float:
+        """Return the time of the last evaluation at least, which was after a row of this time."""
+        return time
+
     def silence(self, time: float | None) -> Iterator[Evaluations]:
         """Nothing is evaluated without rows."""
         return iter(())
@@ -79,6 +83,10 @@ class EveryTime:
     def resume(self, now: float | None) -> None:
         """Continue from a moment, as after a restore; None before the first one."""
         self.last = None if now is None else int((np.array([now]) // self.span).astype(np.int64)[0])
+
+    def moment(self, time: float) -> float:
+        """Return the time of the last evaluation, which was after a row of this time."""
+        return time if self.last is None else max(time, self.last * self.span)
 
     def silence(self, time: float | None) -> Iterator[Evaluations]:
         """Yield evaluations of a silence up to a moment that has more of them than can be planned at once."""

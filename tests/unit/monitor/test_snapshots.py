@@ -186,6 +186,8 @@ ARRAYS: list[tuple[str, str, Callable[[np.ndarray], np.ndarray], str]] = [
     ("reserve-rows", "ids", lambda a: a.astype(np.uint64), "int64"),
     ("reserve-rows", "times", lambda a: swapped(a, 0, 5), "rise"),
     ("reserve-rows", "times", lambda a: written(a, 3, np.nan), "NaN"),
+    ("reserve-time", "times", lambda a: written(a, 0, -1e300), "expired"),
+    ("sla-time", "times", lambda a: written(a, 0, a[0] - 1.0), "expired"),
     ("reserve-latest", "seq", lambda a: swapped(a, 0, 1), "rise"),
     ("reserve-latest", "seq", lambda a: written(a, -1, a[-1] + 9), "from 1 to"),
     ("reserve-latest", "gone", lambda a: np.full(a.size, 2**62), "gone"),

@@ -7,7 +7,7 @@ little slack, since a window of some hundred rows is scanned in no time. Memory:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from topwatch.algorithms.topk.query_table import QueryTable
 from topwatch.core.arrays import EARLIEST, Floats, Ints
 from topwatch.core.grouping import by_group, rows_at, scattered
 from topwatch.core.kernels.rows import Log, Rows, apart, larger, new_log
+from topwatch.core.pace import pace
 from topwatch.core.saved_state import MOST_TICKS, Saved
 from topwatch.query.queries import Query
 
@@ -63,6 +64,7 @@ class GroupedEngine:
         span: int,
         every: int,
     ) -> None:
+        pace.restart()
         self.table = QueryTable()
         for query in queries:
             self.table.add(query, column_of)
@@ -98,6 +100,25 @@ class GroupedEngine:
             With ``every`` 0: after which rows the group is evaluated, and what the evaluations are called; -1: not
             after this one.
         """
+        left = group.size
+        rows = pace.next(left, left)
+        if rows == left:
+            return self._push_piece(group, columns, time, at)
+        values = columns if isinstance(columns, np.ndarray) else np.array([np.concatenate(parts) for parts in columns])
+        index, results, start = np.empty(group.size, np.int64), [], 0
+        while left:
+            part = slice(start, start + rows)
+            index[part], result = self._push_piece(group[part], values[:, part], time[part], at[part])
+            index[part] += start
+            results.append(result)
+            start, left = start + rows, left - rows
+            rows = pace.next(left, left) if left else 0
+        order = np.argsort(np.concatenate([result.group for result in results]), kind="stable")
+        parts: Any = zip(*results, strict=True)
+        return index, Reported(*(np.concatenate(arrays)[order] for arrays in parts))
+
+    def _push_piece(self, group: Ints, columns: Columns, time: Ints, at: Ints) -> tuple[Ints, Reported]:
+        """Take in rows together."""
         self._admit(int(group.max()) + 1 if group.size else 0)
         index, result, start = by_group(group, self.groups)
         counts = np.diff(start)

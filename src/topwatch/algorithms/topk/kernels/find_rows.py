@@ -320,6 +320,7 @@ def _function(distance: bool, terms: int) -> Reaching:
 far_1, far_2, far_3, far_4 = (_function(False, terms) for terms in (1, 2, 3, 4))
 near_2, near_3, near_4 = (_function(True, terms) for terms in (2, 3, 4))
 
+
 def _lowest_of(bits: int, count: int) -> int:
     """Return the lowest bits, fewer than all."""
     return int(bits) & ((1 << int(count)) - 1)
