@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topwatch.core.arrays import Floats, Ints
+from topwatch.core.interpreted import interpreted, substitute
 from topwatch.core.jit import inlined, leaf
 
 LINEAR, PRODUCT, QUADRATIC, DISTANCE, EXPR = range(5)
@@ -160,6 +161,47 @@ def sum_terms(kind: int, n: int, column: Ints, value: Floats, columns: Floats, s
             _multiply(value[t], x, out, t == 0)
         else:
             _add_quadratic(value[t], x, out, t == 0)
+
+
+def _score_run_at_once(table: Queries, q: int, columns: Floats, start: int, out: Floats) -> None:
+    """Do what ``score_run`` does by operations on arrays, which are quick without a compiler too."""
+    if table.kind[q] != EXPR:
+        _sum_terms_at_once(table.kind[q], table.terms[q], table.column[q], table.value[q], columns, start, out)
+        if table.kind[q] == DISTANCE:
+            np.negative(np.sqrt(out, out=out), out=out)
+        return
+    first, steps, terms = table.first[q], table.steps[q], table.terms[q]
+    if (table.op[first : first + steps] == POW).any():  # NumPy's powers of arrays differ in the last bit
+        for i in range(len(out)):
+            out[i] = interpreted(score_row)(table, q, columns, start + i)
+        return
+    values = columns[table.column[q, :terms], start : start + len(out)]
+    stack = np.empty((STACK, len(out)))
+    out[:] = interpreted(run_program)(table.op, table.argument, first, steps, values, stack)
+    out[np.isnan(values).any(axis=0)] = np.nan
+
+
+def _sum_terms_at_once(
+    kind: int, n: int, column: Ints, value: Floats, columns: Floats, start: int, out: Floats
+) -> None:
+    for t in range(n):
+        x, a = columns[column[t], start : start + len(out)], value[t]
+        if kind == DISTANCE:
+            part = (x - a) * (x - a)
+        elif kind == PRODUCT:
+            part = a + x
+        else:
+            part = a * x if kind == LINEAR else a * (x * x)
+        if t == 0:
+            out[:] = part
+        elif kind == PRODUCT:
+            out *= part
+        else:
+            out += part
+
+
+substitute(score_run, _score_run_at_once)
+substitute(sum_terms, _sum_terms_at_once)
 
 
 @inlined

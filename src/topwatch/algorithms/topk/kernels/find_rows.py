@@ -17,7 +17,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from topwatch.core.arrays import Floats, Ints
-from topwatch.core.interpreted import substitute
+from topwatch.core.interpreted import interpreted, substitute
 from topwatch.core.jit import COMPILED, ZERO, inlined, leaf
 from topwatch.core.kernels.scoring import BLOCK, DISTANCE, LINEAR, Queries, inside, score_row, score_run, sum_terms
 
@@ -82,6 +82,15 @@ def run_length(slots: Ints, start: int, stop: int) -> int:
     while slots[start + n] == first + n:
         n += 1
     return n
+
+
+def _run_length_at_once(slots: Ints, start: int, stop: int) -> int:
+    part = slots[start:stop]
+    apart = np.flatnonzero(part != part[0] + np.arange(len(part)))
+    return int(apart[0]) if apart.size else len(part)
+
+
+substitute(run_length, _run_length_at_once)
 
 
 @leaf
@@ -224,6 +233,19 @@ def find_run(table: Queries, q: int, columns: Floats, start: int, size: int, thr
             out[result] = out[i]
             result += 1
     return result
+
+
+def _find_run_at_once(
+    table: Queries, q: int, columns: Floats, start: int, size: int, threshold: float, dense: bool
+) -> int:
+    keys = np.empty(size)
+    interpreted(score_run)(table, q, columns, start, keys)
+    rows = np.flatnonzero(keys >= threshold)
+    table.rows[: rows.size], table.keys[: rows.size] = rows, keys[rows]
+    return rows.size
+
+
+substitute(find_run, _find_run_at_once)
 
 
 @inlined

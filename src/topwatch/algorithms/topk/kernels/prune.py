@@ -12,11 +12,12 @@ import numpy as np
 
 from topwatch.algorithms.topk.kernels.find_rows import find_run
 from topwatch.core.arrays import Floats, Ints
-from topwatch.core.jit import ZERO, inlined, kernel, leaf
+from topwatch.core.jit import ZERO, inlined, kernel, leaf, stepwise
 from topwatch.core.kernels.rows import Rows
 from topwatch.core.kernels.scoring import BLOCK, Queries, inside, score_row, score_run
 
 
+@stepwise
 @kernel
 def keep_candidates(table: Queries, columns: Floats, older: Floats, keep: np.ndarray) -> None:
     """Mark the rows, oldest first, that can be an answer.
