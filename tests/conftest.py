@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-
-os.environ.setdefault("TOPWATCH_COMPILE", "first")  # what a test sees does not depend on how far compiling is
-
 import time
 import zlib
 from collections.abc import Generator, Iterator

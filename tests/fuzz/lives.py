@@ -76,6 +76,7 @@ def life(rng: np.random.Generator, names: list[str]) -> Case:
     case["steps"] = list(
         _steps(rng, queries, kind, timed, family == "incomplete" or (not family and algorithm == "auto"))
     )
+    case["tiers"] = int(rng.integers(2**31)) if rng.random() < 0.25 else None  # a seed: interpreted in part
     return case
 
 

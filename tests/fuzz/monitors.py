@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import topwatch as tw
 from tests.fuzz import lives, random_queries
 from tests.fuzz.cases import Case, Target
 from tests.support.batch_kinds import BATCH_KINDS, NULL_BATCH_KINDS
+from tests.support.sizes import COMPILED
 from tests.support.stream_kinds import ID_KINDS
+from tests.support.tiers import alternating
 from topwatch.algorithms.registry import algorithms
 from topwatch.testing.lockstep import Lockstep, plain
 from topwatch.testing.oracle import Query, Seconds, Window
@@ -26,6 +29,12 @@ def make(rng: np.random.Generator) -> Case:
 
 
 def run(case: Case) -> None:
+    seed = case.get("tiers")
+    with alternating(np.random.default_rng(seed)) if COMPILED and seed is not None else nullcontext():
+        live_through(case)
+
+
+def live_through(case: Case) -> None:
     queries = [random_queries.load(query) for query in case["queries"]]
     try:
         both = Lockstep(queries, Window(*case["window"]), every_of(case), case["algorithm"], **settings(case))
@@ -138,8 +147,8 @@ def simpler(case: Case) -> Iterator[Case]:
             yield {**case, "queries": case["queries"][:index] + case["queries"][index + 1 :]}
     for name in case["options"]:
         yield {**case, "options": {key: value for key, value in case["options"].items() if key != name}}
-    for key, value in (("stamps", False), ("ids", "int64"), ("every", 1), ("algorithm", "auto")):
-        if case[key] != value:
+    for key, value in (("tiers", None), ("stamps", False), ("ids", "int64"), ("every", 1), ("algorithm", "auto")):
+        if case.get(key) != value:
             yield {**case, key: value}
     for index, step in enumerate(case["steps"]):
         if step[0] == "push":

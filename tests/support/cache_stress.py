@@ -138,6 +138,7 @@ def collect_all(tree: Path, folder: Path) -> None:
 def environment_of(tree: Path, cache: Path) -> dict[str, str]:
     """Return the variables for a process that has the code of a checkout and a cache of its own."""
     environment = dict(os.environ, TOPWATCH_CACHE_DIR=str(cache), PYTHONPATH=str(tree / "src"))
+    environment["TOPWATCH_COMPILE"] = "first"
     environment.pop("NUMBA_DISABLE_JIT", None)
     return environment
 

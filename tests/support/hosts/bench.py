@@ -210,7 +210,7 @@ class Bench:
 def environment() -> dict[str, str]:
     """Return what Python processes need on a host: code and kernels that are compiled already."""
     code = {"PYTHONPATH": f"{SOURCES}:{ROOT}", "PYSPARK_PYTHON": sys.executable, "SPARK_SUBMIT_OPTS": LIGHT_JAVA}
-    return {**code, **{name: os.environ[name] for name in (CACHE,) if name in os.environ}}
+    return {**code, **{name: os.environ[name] for name in (CACHE, "TOPWATCH_COMPILE") if name in os.environ}}
 
 
 @contextmanager

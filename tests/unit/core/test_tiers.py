@@ -7,18 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.sizes import COMPILED
+from tests.support.tiers import alternating
 from topwatch.algorithms.registry import algorithms
 from topwatch.core import background_compiler, pace
-from topwatch.core.interpreted import interpreted, is_kernel
 from topwatch.testing import check_algorithm
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
@@ -147,39 +144,11 @@ push()
     run(script, tmp_path)
 
 
-class Either:
-    """A kernel that is interpreted in one call and compiled in the next, at random."""
-
-    def __init__(self, kernel: Any, rng: np.random.Generator, counts: list[int]) -> None:
-        self.kernel, self.rng, self.counts = kernel, rng, counts
-
-    def __call__(self, *args: Any) -> Any:
-        choice = int(self.rng.integers(2))
-        self.counts[choice] += 1
-        if choice:
-            return self.kernel(*args)
-        with np.errstate(all="ignore"):
-            return interpreted(self.kernel)(*args)
-
-
-def callers() -> Iterator[ModuleType]:
-    """Yield the modules from which Python calls kernels."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("topwatch.") and ".kernels" not in name:
-            yield module
-
-
 @pytest.mark.parametrize("algorithm", [name for name, entry in algorithms().items() if entry.exact])
-def test_interpreted_and_compiled_code_alternate(
-    algorithm: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interpreted_and_compiled_code_alternate(algorithm: str, rng: np.random.Generator) -> None:
     check_algorithm(algorithm, rows=40, window=10)  # loads the modules that have to be changed
-    counts = [0, 0]
-    for module in callers():
-        for name, value in list(vars(module).items()):
-            if is_kernel(value) and not value.targetoptions.get("no_cpython_wrapper"):
-                monkeypatch.setattr(module, name, Either(value, rng, counts))
-    check_algorithm(algorithm, seed=int(rng.integers(2**31)), rows=150, window=20)
+    with alternating(rng) as counts:
+        check_algorithm(algorithm, seed=int(rng.integers(2**31)), rows=150, window=20)
     assert min(counts) > 0 or algorithm == "brute"
 
 
