@@ -111,7 +111,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         with np.errstate(all="ignore"):  # as machine code does
             result = function(*(one.value if isinstance(one, OmittedArg) else one for one in args))
         spent = perf_counter() - began
-        pace.interpreted += spent
+        pace.spend(spent)
         compiler.spend(spent)
         return result
 

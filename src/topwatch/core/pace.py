@@ -21,11 +21,19 @@ class Pace:
         Of the piece that is being taken.
     interpreted : float
         Seconds for which kernels were interpreted since that piece began.
+    total : float
+        Seconds for which kernels were interpreted in all.
     """
 
     def __init__(self) -> None:
         self.rows = 0
         self.interpreted = 0.0
+        self.total = 0.0
+
+    def spend(self, seconds: float) -> None:
+        """Count time for which a kernel was interpreted."""
+        self.interpreted += seconds
+        self.total += seconds
 
     def restart(self) -> None:
         """Begin with few rows again: there is a new engine, whose kernels may not be compiled."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from topwatch.core.background_compiler import Progress, compiler
 from topwatch.monitor.changes import Change, Entry
 from topwatch.monitor.monitor import Monitor
 from topwatch.query.queries import Nearest, Query, Threshold, TopK
@@ -52,6 +53,7 @@ class Frame:
     queries: list[QueryState]
     recent: list[Change]  # newest first
     rates: list[float]
+    compiled: Progress | None = None  # while kernels are interpreted, since they are being compiled
 
 
 class Stream:
@@ -158,6 +160,7 @@ class Stream:
             queries=[self._query_state(name, query) for name, query in self._queries.items()],
             recent=list(self._recent),
             rates=list(self._rates),
+            compiled=compiler.progress(),
         )
 
     def _query_state(self, name: str, query: Query) -> QueryState:

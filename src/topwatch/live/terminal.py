@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PIPED_SECONDS = 10.0
 FRAMES_PER_SECOND = 6
-WIDTHS = {"rows/s": 9, "rows": 11, "live": 7, "changes": 7, "state": 7, "pruned": 6, "reach a threshold": 6}  # in lines
+WIDTHS = {"rows/s": 9, "rows": 11, "live": 7, "changes": 7, "state": 7, "pruned": 6, "reach a threshold": 6, "kernels compiled": 1}
 
 
 def watch(
@@ -218,6 +218,8 @@ def _figures_of(frame: Frame) -> list[tuple[str, str]]:
         figures.append((_share(frame.pruned), "pruned"))
     if frame.reached is not None:
         figures.append((_share(frame.reached), "reach a threshold"))
+    if frame.compiled is not None:
+        figures.append((f"{frame.compiled.done} of {frame.compiled.total}", "kernels compiled"))
     return figures
 
 

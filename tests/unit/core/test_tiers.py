@@ -155,11 +155,11 @@ def test_interpreted_and_compiled_code_alternate(algorithm: str, rng: np.random.
 def test_pieces_are_small_while_kernels_are_interpreted() -> None:
     one = pace.Pace()
     assert one.next(10**6) == pace.FIRST
-    one.interpreted = 0.01
+    one.spend(0.01)
     assert one.next(10**6) == 2 * pace.FIRST
-    one.interpreted = 1.0
+    one.spend(1.0)
     assert one.next(10**6) == 2
-    one.interpreted = 100.0
+    one.spend(100.0)
     assert one.next(10**6) == 1
     assert one.next(10**6) == pace.PIECE
     assert one.next(5) == 5
