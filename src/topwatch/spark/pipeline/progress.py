@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 UNREAD = "unread"  # what Spark counts of a micro-batch: rows that could not be parsed
-FIRST = "reading the first rows; kernels are compiled for this machine on their first use: once, in up to a minute"
+FIRST = "reading the first rows; rows come more slowly at first on a new machine, until kernels are compiled for it"
 
 
 class RunError(TopwatchError):
