@@ -10,16 +10,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
 import topwatch as tw
-from tests.support import ROOT
+from tests.support import ROOT, sink_files
 from tests.support.servers.maven_jars import UnavailableError, java
 from tests.support.terminals import ENTER_SCREEN, LEAVE_SCREEN, SHOW_CURSOR, on_a_terminal
 
@@ -68,6 +70,37 @@ def write(folder: Path, number: int, rows: list[dict[str, Any]], more: str = "")
     path = folder / f"{number}.json"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows) + more)
     os.utime(path, (1_000_000_000 + number,) * 2)
+
+
+COLD = """
+source: {{files: {{path: in/*.parquet, options: {{maxFilesPerTrigger: 1}}}}}}
+id: flow
+{by}window: {{last: 500}}
+queries:
+  - {{name: hot, top: 3, score: {{linear: {{bytes: 0.7, packets: 0.3}}}}}}
+sink: {{parquet: out/}}
+checkpoint: ckpt/
+"""
+
+
+@pytest.mark.parametrize("by", ["", "by: region\n"], ids=["pruned", "by"])
+def test_an_empty_kernel_cache(by: str, tmp_path: Path, rng: np.random.Generator) -> None:
+    """Kernels are interpreted, and then compiled, in Python workers that come and go: the changes of a monitor."""
+    columns = {"bytes": rng.random(30_000), "packets": rng.random(30_000), "region": rng.integers(0, 9, 30_000)}
+    table = pa.table({"flow": np.arange(30_000), **columns})
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        path = tmp_path / f"in/{number}.parquet"
+        pq.write_table(table.slice(10_000 * number, 10_000), path)
+        os.utime(path, (1_000_000_000 + number,) * 2)
+    (tmp_path / "pipeline.yml").write_text(COLD.format(by=by))
+    cold = {"TOPWATCH_CACHE_DIR": str(tmp_path / "cache"), "TOPWATCH_COMPILE": "background"}
+    done = run("run", tmp_path / "pipeline.yml", "--once", **cold)
+    assert done.returncode == 0, done.stderr
+    hot = tw.TopK(k=3, score=tw.linear(bytes=0.7, packets=0.3), name="hot")
+    expected = tw.Monitor(hot, tw.last(500), id="flow", by="region" if by else None).push(table).to_arrow().to_pylist()
+    result = pa.concat_tables([pq.read_table(path) for path in sink_files.named(tmp_path / "out")]).to_pylist()
+    assert Counter(tuple(line.values()) for line in result) == Counter(tuple(line.values()) for line in expected)
 
 
 def test_a_second_run_goes_on_where_the_first_stopped(tmp_path: Path, rng: np.random.Generator) -> None:
