@@ -155,15 +155,15 @@ def answer_view(answers: Sequence[Answer], descriptions: Mapping[str, str], widt
     """
     across = max(1, min(width // CARD, len(answers)))
     if len(answers) <= across * ((height + 1) // LOWEST):
-        return _cards(_in_order(answers, descriptions), descriptions, min(width // across, WIDEST), across, height)
+        return _cards(in_order(answers, descriptions), descriptions, min(width // across, WIDEST), across, height)
     room = max(1, height - 1)
     if len(answers) <= room:
-        return answer_lines(_in_order(answers, descriptions), descriptions, width)
+        return answer_lines(in_order(answers, descriptions), descriptions, width)
     more = Text(f"and {len(answers) - room + 1:,} more", style="dim")
-    return Group(answer_lines(_in_order(answers[: room - 1], descriptions), descriptions, width), more)
+    return Group(answer_lines(in_order(answers[: room - 1], descriptions), descriptions, width), more)
 
 
-def _in_order(answers: Sequence[Answer], descriptions: Mapping[str, str]) -> list[Answer]:
+def in_order(answers: Sequence[Answer], descriptions: Mapping[str, str]) -> list[Answer]:
     """Sort by group and query, so that what stays on the screen does not move."""
     indices = {name: index for index, name in enumerate(descriptions)}
     return sorted(answers, key=lambda answer: (answer.group, indices.get(answer.query, len(indices)), answer.query))
@@ -209,6 +209,22 @@ def answer_lines(answers: Sequence[Answer], descriptions: Mapping[str, str], wid
         words = [Text(descriptions.get(answer.query, ""))] if wide else []
         table.add_row(_name(answer), *words, Best(head))
     return table
+
+
+def plain_lines(answers: Sequence[Answer], entries: int) -> list[str]:
+    """Return a line of plain text for each answer, with its first entries.
+
+    >>> plain_lines([Answer("north", "hot", (("a", 990.0), ("b", 330.0)))], 1)
+    ['  hot north  a 990.00 and 1 more']
+    """
+    names = [_name(answer).plain for answer in answers]
+    width = max(map(len, names), default=0)
+    lines = []
+    for name, answer in zip(names, answers, strict=True):
+        head = ", ".join(id if score is None else f"{id} {_score(score)}" for id, score in answer.rows[:entries])
+        more = f" and {len(answer.rows) - entries:,} more" if len(answer.rows) > entries else ""
+        lines.append(f"  {name:<{width}}  {head or 'none'}{more}")
+    return lines
 
 
 def _name(answer: Answer) -> Text:

@@ -15,13 +15,14 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from topwatch.live.drawing import Answer, answer_view, can_fill, describe, header, sparkline
+from topwatch.live.drawing import Answer, answer_view, can_fill, describe, header, in_order, plain_lines, sparkline
 from topwatch.query.queries import Query
 from topwatch.query.windows import bytes_in_words
 
 HISTORY = 20  # micro-batches
 FRAMES_PER_SECOND = 4
 LAST = 20  # answers that stay in the terminal when the run has ended
+SHOWN_EVERY, SHOWN, BEST = 5, 10, 3  # in a log: after so many micro-batches, so many answers, so much of each
 LOW = 16  # lines of a screen; below that, figures have one line and no space around them
 
 Reported: TypeAlias = tuple[tuple[Any, ...], str, tuple[tuple[Any, float | None], ...]]
@@ -44,7 +45,7 @@ def view_of(title: str, queries: Sequence[Query], alone: bool = True, console: C
     """
     console = console or Console(highlight=False)
     descriptions = {str(query.name): describe(query) for query in queries}
-    return RunScreen(title, descriptions, console) if alone and can_fill(console) else RunLines(title)
+    return RunScreen(title, descriptions, console) if alone and can_fill(console) else RunLines(title, descriptions)
 
 
 class RunView:
@@ -87,7 +88,12 @@ class RunView:
 
 
 class RunLines(RunView):
-    """Plain lines."""
+    """Plain lines: one for each micro-batch, and the best of each answer with the first one, every few and the last."""
+
+    def __init__(self, title: str, descriptions: Mapping[str, str]) -> None:
+        super().__init__(title)
+        self._descriptions = descriptions
+        self._shown = 0  # micro-batches after which answers were printed
 
     def __enter__(self) -> RunView:
         self._print(self.title)
@@ -95,6 +101,8 @@ class RunLines(RunView):
 
     def __exit__(self, *error: object) -> None:
         if self.course.batches:
+            if self.course.batches > self._shown:
+                self._print_answers()
             self._print(self.summary())
 
     def micro_batch(self, number: int, rows: int, seconds: float, moment: str, unread: int) -> None:
@@ -107,6 +115,16 @@ class RunLines(RunView):
         if course.state is not None or course.refused:
             line += f", refused {course.refused:,}"
         self._print(line)
+        if course.batches % SHOWN_EVERY == 1:
+            self._print_answers()
+
+    def _print_answers(self) -> None:
+        self._shown = self.course.batches
+        answers = self.course.state.answers if self.course.state is not None else ()
+        for line in plain_lines(in_order(answers[:SHOWN], self._descriptions), BEST):
+            self._print(line)
+        if len(answers) > SHOWN:
+            self._print(f"  and {len(answers) - SHOWN:,} more answers")
 
     def _print(self, line: str) -> None:
         print(line, flush=True)

@@ -34,7 +34,16 @@ if TYPE_CHECKING:
 
 PIPED_SECONDS = 10.0
 FRAMES_PER_SECOND = 6
-WIDTHS = {"rows/s": 9, "rows": 11, "live": 7, "changes": 7, "state": 7, "pruned": 6, "reach a threshold": 6, "kernels compiled": 1}
+WIDTHS = {
+    "rows/s": 9,
+    "rows": 11,
+    "live": 7,
+    "changes": 7,
+    "state": 7,
+    "pruned": 6,
+    "reach a threshold": 6,
+    "kernels compiled": 1,
+}
 
 
 def watch(

@@ -163,14 +163,19 @@ def test_in_a_pipe_it_is_a_line_for_each_micro_batch(capsys: pytest.CaptureFixtu
         view.status(rows=2000, late=3, refused=1, live=50, bytes=2_400_000, answers=[HOT])
         view.phase("waiting for rows")
         view.micro_batch(2, 12_000, 0.25, "2024-01-01T00:00:02Z", unread=0)
+        for number in range(3, 6):
+            view.micro_batch(number, 100, 0.1, f"2024-01-01T00:00:0{number}Z", unread=0)
     *lines, last = capsys.readouterr().out.splitlines()
+    state = "1,000 rows/s, state 50 rows, late 3, refused 3"
     assert lines == [
         TITLE,
         "2024-01-01T00:00:00Z batch 0: 1,000 rows in 0.5 s, 2,000 rows/s",
         "2024-01-01T00:00:01Z batch 1: 1,000 rows in 0.5 s, 2,000 rows/s, refused 2",
         "2024-01-01T00:00:02Z batch 2: 12,000 rows in 0.2 s, 48,000 rows/s, state 50 rows, late 3, refused 3",
+        *(f"2024-01-01T00:00:0{number}Z batch {number}: 100 rows in 0.1 s, {state}" for number in range(3, 6)),
+        "  hot  a 990.00, b 330.00, c 0.5000",
     ]
-    assert last.startswith("14,000 rows in 3 micro-batches, ")
+    assert last.startswith("14,300 rows in 6 micro-batches, ")
     assert last.endswith(" rows/s in the mean, 50 rows kept (2.4 MB), 3 late, 3 refused")
 
 
