@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from topwatch.core.file_writer import whole_file
-from topwatch.datagen import generators
+from topwatch.datagen import flows, generators
 from topwatch.query.errors import QueryError
 
+FLOWS = "flows"
 FORMATS = (".parquet", ".csv", ".arrow")
 _VALUES_PER_BATCH = 2**20
 
@@ -29,8 +30,9 @@ def write(
 ) -> None:
     """Write ``rows`` rows with columns ``id`` (1, 2, 3 ...) and ``x1 .. xd``; memory does not grow with ``rows``.
 
-    The suffix of ``out`` chooses the format; an open binary file gets CSV. ``progress`` gets the number
-    of rows of each batch. A file appears under its name only when it is complete.
+    The kind ``flows`` has columns of its own: ``flow``, ``bytes``, ``packets`` and ``seconds``. The suffix of ``out``
+    chooses the format; an open binary file gets CSV. ``progress`` gets the number of rows of each batch. A file appears
+    under its name only when it is complete.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -57,17 +59,47 @@ def write(
 def _write(
     file: IO[bytes], suffix: str, kind: str, rows: int, dims: int, seed: int, progress: Callable[[int], None]
 ) -> None:
-    batch = max(generators.BLOCK, _VALUES_PER_BATCH // max(dims, 1))
-    columns = generators.stream(kind, dims, seed, batch=batch, rows=rows)
-    schema = pa.schema([("id", pa.int64()), *((f"x{i}", pa.float64()) for i in range(1, dims + 1))])
-    first = 1
+    schema = schema_of(kind, dims)
     with _writer(file, suffix, schema) as writer:
-        for part in columns:
-            count = part.shape[1]
-            ids = np.arange(first, first + count)
-            writer.write_batch(pa.record_batch([ids, *part], schema=schema))
-            first += count
-            progress(count)
+        for batch in _batches(kind, rows, dims, seed):
+            writer.write_batch(batch)
+            progress(batch.num_rows)
+
+
+def schema_of(kind: str, dims: int) -> pa.Schema:
+    """Return the columns of generated rows.
+
+    >>> schema_of("ind", 2).names, schema_of("flows", 2).names
+    (['id', 'x1', 'x2'], ['flow', 'bytes', 'packets', 'seconds'])
+    """
+    if kind == FLOWS:
+        return flows.SCHEMA
+    return pa.schema([("id", pa.int64()), *((f"x{i}", pa.float64()) for i in range(1, dims + 1))])
+
+
+def rows_between(kind: str, dims: int, seed: int, start: int, stop: int) -> pa.RecordBatch:
+    """Return the rows ``start`` to ``stop`` - 1 with their ids, without making those before them.
+
+    >>> rows_between("ind", 1, 0, 7, 9).column("id").to_pylist()
+    [8, 9]
+    """
+    if kind == FLOWS:
+        return flows.part(seed, start, stop)
+    columns = generators.part(kind, dims, seed, start, stop)
+    return pa.record_batch([np.arange(start + 1, stop + 1), *columns], schema=schema_of(kind, dims))
+
+
+def _batches(kind: str, rows: int, dims: int, seed: int) -> Iterator[pa.RecordBatch]:
+    size = max(generators.BLOCK, _VALUES_PER_BATCH // max(len(schema_of(kind, dims)) - 1, 1))
+    if kind == FLOWS:
+        for start in range(0, rows, size):
+            yield flows.part(seed, start, min(start + size, rows))
+        return
+    first = 1
+    for part in generators.stream(kind, dims, seed, batch=size, rows=rows):
+        count = part.shape[1]
+        yield pa.record_batch([np.arange(first, first + count), *part], schema=schema_of(kind, dims))
+        first += count
 
 
 def _writer(file: IO[bytes], suffix: str, schema: pa.Schema) -> Any:
