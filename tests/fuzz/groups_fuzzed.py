@@ -75,12 +75,12 @@ def run(case: Case) -> None:
             pieces if cuts else values,
             time if timed else np.empty(0, np.int64),
         )
-        order = np.argsort(group, kind="stable")
-        assert np.argsort(index).tolist() == order.tolist(), "rows are taken by group and as they came"
-        row_of |= {tick + number: seen + int(row) for number, row in enumerate(order)}
+        assert np.sort(index).tolist() == list(range(group.size)), "each row gets a tick"
+        row_of |= {tick + int(number): seen + row for row, number in enumerate(index)}
         wanted: list[Any] = []
         for one in np.unique(group).tolist():
             mine = np.flatnonzero(group == one)
+            assert np.all(np.diff(index[mine]) > 0), "rows of a group are taken as they came"
             monitor = monitors.setdefault(one, _monitor(queries, window, every, timed))
             batch: dict[str, Any] = {"id": seen + mine, **{name: values[i, mine] for i, name in enumerate(COLUMNS)}}
             batch |= {"t": time[mine].astype("datetime64[ns]")} if timed else {}

@@ -22,7 +22,7 @@ import numpy as np
 from topwatch.core.arrays import NO_FLOATS, NO_INTS, Floats, Ints, times_before
 from topwatch.core.ids import ArrowIds, Values
 from topwatch.core.kernels.rows import Rows, Step
-from topwatch.core.pace import pace
+from topwatch.core.pace import Pace
 from topwatch.core.saved_state import MOST_TICKS, Fields, Saved
 from topwatch.core.schedule import Evaluations, EveryRows, EveryTime, counted, in_unit, load_evaluated
 
@@ -208,6 +208,7 @@ class FifoFeed:
         self.window = RingWindow(columns, size)
         self.texts: ArrowIds | None = None  # ids that are no numbers
         self.times = Times()
+        self.pace = Pace()
         self.head = 1  # first live ordinal at the last evaluation
         self.evaluated = 0  # ordinal of the last row that an evaluation has seen
 
@@ -249,7 +250,7 @@ class FifoFeed:
             self.texts = ArrowIds()
         done = 0
         while done < rows:
-            count = pace.next(rows - done)
+            count = self.pace.next(rows - done)
             if self.window.free() < min(count, 1024):
                 self.window.grow(max(2 * self.window.capacity, self.end - self.window.head + 1 + count))
                 yield None

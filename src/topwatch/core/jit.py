@@ -29,7 +29,7 @@ from numba.core.registry import CPUDispatcher
 from topwatch.core.background_compiler import compiler
 from topwatch.core.interpreted import interpreted
 from topwatch.core.kernel_cache import KernelCache, kernel_directory, source_of
-from topwatch.core.pace import MOST_INTERPRETED, pace
+from topwatch.core.pace import MOST_INTERPRETED, piece_rows, spend
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -103,7 +103,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def _may_be_interpreted(self, args: tuple[Any, ...]) -> bool:
         if mode() != BACKGROUND or not isinstance(self._cache, KernelCache):
             return False
-        return pace.rows <= MOST_INTERPRETED if self.stepwise else _numbers(args, SMALL) <= SMALL
+        return piece_rows() <= MOST_INTERPRETED if self.stepwise else _numbers(args, SMALL) <= SMALL
 
     def _interpret(self, *args: Any) -> Any:
         began = perf_counter()
@@ -111,7 +111,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         with np.errstate(all="ignore"):  # as machine code does
             result = function(*(one.value if isinstance(one, OmittedArg) else one for one in args))
         spent = perf_counter() - began
-        pace.spend(spent)
+        spend(spent)
         compiler.spend(spent)
         return result
 

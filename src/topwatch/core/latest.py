@@ -19,7 +19,7 @@ from topwatch.core.hashing import empty_table, enter, find, forget, resized
 from topwatch.core.ids import ArrowIds, Values
 from topwatch.core.jit import kernel
 from topwatch.core.kernels.rows import Rows, Step
-from topwatch.core.pace import pace
+from topwatch.core.pace import Pace
 from topwatch.core.saved_state import MOST_TICKS, Fields, Saved
 from topwatch.core.schedule import Evaluations, EveryRows, EveryTime, load_evaluated
 
@@ -248,6 +248,7 @@ class LatestFeed:
     def __init__(self, columns: int, every: EveryRows | EveryTime, room: int = 1024) -> None:
         self.every = every
         self.window = LatestWindow(columns, room)
+        self.pace = Pace()
         self.texts: ArrowIds | None = None  # ids that are no numbers
         self.end = 0
         self.head = 1
@@ -284,7 +285,7 @@ class LatestFeed:
         while done < rows:
             for evaluated in self.every.silence(None if times is None else times[done]):
                 yield from self._evaluate(NO_INTS, NO_INTS, NO_INTS, evaluated, self.window.tick)
-            count = self.every.fit(pace.next(rows - done), None if times is None else times[done:])
+            count = self.every.fit(self.pace.next(rows - done), None if times is None else times[done:])
             if not self.window.fits(count):
                 self.window.grow(2 * self.window.capacity + count)
                 yield None

@@ -18,6 +18,9 @@ from topwatch.monitor import batches
 from topwatch.monitor.snapshot_format import read_time
 from topwatch.query.errors import DataError, QueryError, TopwatchError
 from topwatch.query.queries import IncompleteTopK, Query
+from topwatch.query.windows import in_words
+
+EXACT = 2.0**51  # spans that seconds may lie from zero
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,6 +46,8 @@ class Ingest:
         Columns whose values have windows of their own. The order of times is then the matter of each group.
     order : tuple of str
         Columns that say which row comes first where times are equal.
+    finest : int or None
+        The shortest span of time that matters, in nanoseconds: times that are numbers must be exact enough for it.
     """
 
     id: str | None
@@ -54,6 +59,7 @@ class Ingest:
     words: dict[str, tuple[str, tuple[str | int, ...]]] = field(default_factory=dict)
     by: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    finest: int | None = None
 
     def want(self, query: Query, name: str, has_values: Callable[[int], bool] | None = None) -> int:
         """Note the columns that a query needs; return how many more columns the window needs for them.
@@ -114,6 +120,7 @@ class Ingest:
         id_kind = None if read.ids is None else self._same_ids(read.ids, f"batch: id column {self.id!r}")
         if read.times is not None and read.time_kind is not None:
             self._same_times(read.time_kind, f"batch: time column {self.time!r}")
+            self._check_exact(read.times, read.time_kind, f"batch: time column {self.time!r}")
             if ordered:
                 self.check_order(read.times, read.time_kind, self.now)
                 self.now = read.times[-1].item()
@@ -144,6 +151,8 @@ class Ingest:
             known = self.time is not None and self.time_kind in (batches.NANOSECONDS, batches.SECONDS)
             header.expect(known, "time_kind", "a kind of times, of a time column", self.time_kind)
         self.now = read_time(header, "now", self.time_kind)
+        if self.now is not None and self.time_kind == batches.SECONDS:
+            header.expect(abs(self.now) <= self._farthest(), "now", "a time that is exact enough", self.now)
 
     def released(self, batch: batches.Batch) -> batches.Batch:
         """Record the time of rows that the reorder buffer has released."""
@@ -157,6 +166,7 @@ class Ingest:
             raise DataError("advance: this monitor has no event time; give time=, the name of the time column")
         now, kind = batches.moment("advance", time)
         self._same_times(kind, "advance")
+        self._check_exact(np.array([now]), kind, "advance")
         if self.now is not None and now < self.now:
             raise DataError(
                 f"advance: {time!r} is before the latest time {_show(self.now, kind)}; time may not go back"
@@ -191,6 +201,19 @@ class Ingest:
     def _same_times(self, kind: str, path: str) -> None:
         if self.time_kind not in (None, kind):
             raise DataError(f"{path}: times were {self.time_kind} so far, now {kind}; they need one kind")
+
+    def _farthest(self) -> float:
+        """Return how far from zero seconds may be, so that the finest span makes a difference to all of them."""
+        return np.inf if self.finest is None else self.finest * 1e-9 * EXACT
+
+    def _check_exact(self, times: np.ndarray, kind: str, path: str) -> None:
+        if kind == batches.SECONDS and self.finest is not None:
+            farthest = times[np.argmax(np.abs(times))]
+            if abs(farthest) > self._farthest():
+                raise DataError(
+                    f"{path}: {farthest:g} seconds are too far from zero to tell times {in_words(self.finest)} apart;"
+                    f" accepted are {self._farthest():.3g} at most, or timestamps"
+                )
 
     def check_order(self, times: np.ndarray, kind: str, now: float | None, of: str = "") -> None:
         """Refuse times that decrease, or begin before ``now``; ``of`` says which rows they are of."""

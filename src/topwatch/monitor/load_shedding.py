@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from topwatch.algorithms.registry import SHEDDING, algorithms, entry_of, rougher
-from topwatch.core.pace import pace
+from topwatch.core.pace import interpreted_seconds
 from topwatch.core.saved_state import Fields
 from topwatch.monitor.planner import QueryPlan
 from topwatch.query.errors import PlanError, QueryError
@@ -123,7 +123,7 @@ class LoadShedder:
     def __init__(self, most: float) -> None:
         self.load = Load(most)
         self.clock: Callable[[], float] = perf_counter
-        self._interpreted = pace.total
+        self._interpreted = interpreted_seconds()
 
     def changes_level(self) -> bool:
         """Change to the level that is wanted; return whether it differs from the one before."""
@@ -138,8 +138,8 @@ class LoadShedder:
         """Record a push that began at a moment, and the event time after it in seconds."""
         if evaluated:
             self.load.evaluated = self.load.level
-        if pace.total > self._interpreted:  # which says nothing of the pace of what is compiled
-            self._interpreted, self.load.fresh = pace.total, True
+        if interpreted_seconds() > self._interpreted:  # which says nothing of the pace of what is compiled
+            self._interpreted, self.load.fresh = interpreted_seconds(), True
         if now is not None:
             self.load.record(self.clock() - began, rows, now)
 

@@ -111,7 +111,7 @@ class Monitor:
         self._integrity = Integrity()
         self._settings = s = settings
         self._reorder_buffer = None if s.buffered is None else ReorderBuffer(s.buffered)
-        self._ingest = Ingest(s.id, s.time, by=s.by)
+        self._ingest = Ingest(s.id, s.time, by=s.by, finest=s.finest)
         if s.watermark:
             self._ingest.order, self._ingest.time_kind = tuple(s.order), NANOSECONDS
         by_name = _named([queries] if isinstance(queries, KINDS) else _as_list(queries), ())

@@ -329,10 +329,8 @@ def engine_key(query: Query, algorithm: str, alike: int) -> EngineKey:
 
 def make_engine(key: EngineKey, feed: Feed, column_of: Mapping[str, int], settings: Settings) -> Engine:
     """Make an engine. Compiled code is imported here, and only what the engine needs."""
-    from topwatch.core.pace import pace
-
-    pace.restart()
     entry = entry_of(key.algorithm)
+    feed.pace.restart(entry.exact)
     options = {name: value for name, value in settings.options.items() if name in entry.options}
     expected = settings.window.rows if isinstance(settings.window, LastRows) else 0
     return entry.make(Request(feed, [column_of[column] for column in key.columns], expected, options))

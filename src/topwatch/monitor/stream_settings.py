@@ -107,6 +107,14 @@ class Settings:
             return ENDLESS
         return None if self.lateness is None else duration("lateness", self.lateness)
 
+    @property
+    def finest(self) -> int | None:
+        """The shortest span of time that matters, in nanoseconds; None where none does."""
+        spans = [self.window.nanoseconds] if isinstance(self.window, LastTime) else []
+        if isinstance(self.every, str | datetime.timedelta):
+            spans.append(duration("every", self.every))
+        return min(spans, default=None)
+
     def schedule(self) -> EveryRows | EveryTime:
         """Make the schedule that says when to evaluate."""
         from topwatch.core.schedule import EveryRows, EveryTime

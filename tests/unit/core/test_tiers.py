@@ -153,15 +153,22 @@ def test_interpreted_and_compiled_code_alternate(algorithm: str, rng: np.random.
 
 
 def test_pieces_are_small_while_kernels_are_interpreted() -> None:
-    one = pace.Pace()
+    one, other = pace.Pace(), pace.Pace()
     assert one.next(10**6) == pace.FIRST
-    one.spend(0.01)
+    pace.spend(0.01)
     assert one.next(10**6) == 2 * pace.FIRST
-    one.spend(1.0)
+    pace.spend(1.0)
     assert one.next(10**6) == 2
-    one.spend(100.0)
+    pace.spend(100.0)
     assert one.next(10**6) == 1
     assert one.next(10**6) == pace.PIECE
-    assert one.next(5) == 5
-    one.restart()
+    assert one.next(5) == pace.piece_rows() == 5
+    other.next(7)
+    pace.spend(1.0)
+    assert one.next(10**6) == pace.PIECE, "time counts for the stream whose piece it was spent on"
+    one.restart(exact=True)
     assert one.next(10**6) == pace.FIRST
+    one.restart(exact=False)
+    for _ in range(2):
+        assert one.next(10**6) == pace.PIECE, "approximate answers do not depend on time"
+        pace.spend(100.0)

@@ -37,6 +37,34 @@ def stream_of(rng: np.random.Generator) -> Rows:
     return {NAMES.get(name, name): values for name, values in stream.items()}
 
 
+@pytest.mark.parametrize(
+    ("settings", "far"),
+    [
+        ({"window": tw.last("10 seconds")}, 1e19),
+        ({"window": tw.last("1 ns")}, 1.7e9),
+        ({"window": tw.last(5), "every": "5 seconds"}, 1e25),
+        ({"window": tw.last("10 seconds"), "lateness": "1 minute"}, -1e300),
+        ({"window": tw.last("10 seconds"), "by": "g"}, 1e19),
+    ],
+    ids=str,
+)
+def test_seconds_without_neighbours_within_the_span(settings: dict[str, Any], far: float) -> None:
+    """So far from zero a float has no neighbour within the span: a row would expire the moment it comes."""
+    monitor = tw.Monitor(tw.TopK(k=1, score=tw.linear(x=1.0), name="top"), time="t", **settings)
+    monitor.push({"id": [1], "t": [0.0], "x": [1.0], "g": [1]})
+    before = monitor.snapshot()
+    with refused(tw.DataError, "batch: time column 't'", "too far from zero", "or timestamps"):
+        monitor.push({"id": [2], "t": [far], "x": [1.0], "g": [1]})
+    with refused(tw.DataError, "advance", "too far from zero"):
+        monitor.advance(abs(far))
+    assert monitor.snapshot() == before
+
+
+def test_whole_numbers_of_any_size_are_times_of_rows() -> None:
+    monitor = tw.Monitor(tw.TopK(k=1, score=tw.linear(x=1.0), name="top"), tw.last(2), time="t")
+    assert len(monitor.push({"id": [1, 2], "t": [0.0, 1e300], "x": [1.0, 2.0]})) == 3
+
+
 def without(column: str) -> Callable[[Rows], Any]:
     return lambda rows: {name: values for name, values in rows.items() if name != column}
 

@@ -18,7 +18,7 @@ from topwatch.algorithms.topk.query_table import QueryTable
 from topwatch.core.arrays import EARLIEST, Floats, Ints
 from topwatch.core.grouping import by_group, rows_at, scattered
 from topwatch.core.kernels.rows import Log, Rows, apart, larger, new_log
-from topwatch.core.pace import pace
+from topwatch.core.pace import Pace
 from topwatch.core.saved_state import MOST_TICKS, Saved
 from topwatch.query.queries import Query
 
@@ -64,7 +64,7 @@ class GroupedEngine:
         span: int,
         every: int,
     ) -> None:
-        pace.restart()
+        self._pace = Pace()
         self.table = QueryTable()
         for query in queries:
             self.table.add(query, column_of)
@@ -101,7 +101,7 @@ class GroupedEngine:
             after this one.
         """
         left = group.size
-        rows = pace.next(left, left)
+        rows = self._pace.next(left, left)
         if rows == left:
             return self._push_piece(group, columns, time, at)
         values = columns if isinstance(columns, np.ndarray) else np.array([np.concatenate(parts) for parts in columns])
@@ -112,7 +112,7 @@ class GroupedEngine:
             index[part] += start
             results.append(result)
             start, left = start + rows, left - rows
-            rows = pace.next(left, left) if left else 0
+            rows = self._pace.next(left, left) if left else 0
         order = np.argsort(np.concatenate([result.group for result in results]), kind="stable")
         parts: Any = zip(*results, strict=True)
         return index, Reported(*(np.concatenate(arrays)[order] for arrays in parts))

@@ -61,10 +61,12 @@ def test_each_group_is_as_a_monitor_of_its_own(rng: np.random.Generator, timed: 
             pieces if cuts.size else columns,
             time[start:stop] if timed else np.empty(0, np.int64),
         )
-        order = start + np.argsort(index)
-        assert order.tolist() == (start + np.argsort(group[start:stop], kind="stable")).tolist()
+        order = start + np.argsort(group[start:stop], kind="stable")
+        assert np.sort(index).tolist() == list(range(stop - start)), "each row has a tick of its own"
+        ticks = index[order - start]
+        assert np.all((np.diff(ticks) > 0) | (np.diff(group[order]) > 0)), "rows of a group are in order"
         first = np.flatnonzero(np.diff(group[order], prepend=-1))
-        row_of |= {tick + i: int(row) for i, row in enumerate(order)}
+        row_of |= {tick + i: int(row) for i, row in zip(ticks.tolist(), order, strict=True)}
         wanted = []
         for one in group[order][first].tolist():
             if one not in monitors:
