@@ -16,6 +16,7 @@ import click
 
 from topwatch import __version__
 from topwatch.query.errors import PipelineError, TopwatchError
+from topwatch.query.extras import STREAMS, missing, require
 
 INTERRUPTED = 130
 KIND = click.Choice(["ind", "ant", "cor", "clustered"])
@@ -161,6 +162,7 @@ def run(file: Path, master: str | None, conf: tuple[str, ...], once: bool) -> No
 
     It runs until Ctrl-C, which stops it cleanly; the next run goes on where it stopped.
     """
+    require(*STREAMS)
     from topwatch.live.run_view import view_of
     from topwatch.spark.pipeline import runner
     from topwatch.spark.pipeline.config import summary
@@ -346,6 +348,11 @@ def main() -> NoReturn:
         _fail(*error.args)
     except TopwatchError as error:
         _fail(str(error))
+    except ModuleNotFoundError as error:
+        known = missing(error.name or "")
+        if known is None:
+            raise
+        _fail(str(known))
     except OSError as error:
         _fail(f"{error.filename or 'output'}: {error.strerror or error}")
     except (click.Abort, KeyboardInterrupt):
