@@ -132,14 +132,23 @@ def _benchmarks() -> Any:
     return importlib.import_module("benchmarks.runner")
 
 
+CONF = click.option(
+    "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark. May be given several times."
+)
+
+
 @cli.command()
 @click.argument("file", type=click.Path(path_type=Path))
-def check(file: Path) -> None:
-    """Say what is wrong with a pipeline, with line and field, and start nothing."""
+@CONF
+def check(file: Path, conf: tuple[str, ...]) -> None:
+    """Say what is wrong with a pipeline, with line and field, and start nothing.
+
+    Give it the --conf that the run will have: they may bring connectors and drivers.
+    """
     from topwatch.spark.pipeline.config import summary
     from topwatch.spark.pipeline.config.reading import read
 
-    click.echo(f"{file}: fine – {summary.in_a_line(read(file))}")
+    click.echo(f"{file}: fine – {summary.in_a_line(read(file, _pairs('--conf', conf)))}")
 
 
 @cli.command()
@@ -155,7 +164,7 @@ def explain(file: Path) -> None:
 @cli.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--master", help="Spark's master, for example spark://host:7077; all cores of this machine by default.")
-@click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark. May be given several times.")
+@CONF
 @click.option("--once", is_flag=True, help="Read what there is now, then stop.")
 def run(file: Path, master: str | None, conf: tuple[str, ...], once: bool) -> None:
     """Run a pipeline on Spark.
@@ -168,8 +177,8 @@ def run(file: Path, master: str | None, conf: tuple[str, ...], once: bool) -> No
     from topwatch.spark.pipeline.config import summary
     from topwatch.spark.pipeline.config.reading import read
 
-    pipeline = read(file)
     settings = _pairs("--conf", conf)
+    pipeline = read(file, settings)
     title = f"{file}: {summary.in_a_line(pipeline)}"
     # What goes to the console shares the terminal with the view.
     with view_of(title, pipeline.monitor().queries, alone=pipeline.sink.kind != "console") as view:

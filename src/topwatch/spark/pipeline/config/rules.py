@@ -11,10 +11,13 @@ from typing import Any
 from topwatch.monitor import planner
 from topwatch.query.errors import TopwatchError, nearest_name
 from topwatch.query.queries import Query
+from topwatch.spark.pipeline.config.column_types import misfits, of_parquet
+from topwatch.spark.pipeline.config.fields import OneOf, shown
+from topwatch.spark.pipeline.config.jars import absent
 from topwatch.spark.pipeline.config.model import Chunks, Pipeline, Window
 from topwatch.spark.pipeline.config.query_models import QueryModel, query_model
 from topwatch.spark.pipeline.config.sink_models import Sink
-from topwatch.spark.pipeline.config.source_models import Source
+from topwatch.spark.pipeline.config.source_models import Files, Source
 from topwatch.spark.pipeline.config.yaml_nodes import FieldPath
 
 MOST_NAMES = 12  # columns that a message lists
@@ -78,7 +81,7 @@ class Draft:
 
 def problems(draft: Draft) -> list[Problem]:
     """Find what does not go together."""
-    rules = (needs_time, needs_id, needs_checkpoint, names_differ, columns_are_there, options_fit)
+    rules = (needs_time, needs_id, needs_checkpoint, names_differ, columns_are_there, types_fit, options_fit)
     result = list(chain.from_iterable(rule(draft) for rule in rules))
     wrong = {problem.path[0] for problem in result} | {
         field for field in MONITOR_FIELDS if draft.given(field) and field not in draft.valid
@@ -148,6 +151,30 @@ def columns_are_there(draft: Draft) -> Iterator[Problem]:
     listed = ", ".join(known[:MOST_NAMES]) + (" ..." if len(known) > MOST_NAMES else "")
     for path, column in islice(missing, MOST_PROBLEMS):  # each is compared with all names that are there
         yield Problem(path, f"no column {column!r} in the source; it has {listed}{nearest_name(column, known)}")
+
+
+def types_fit(draft: Draft) -> Iterator[Problem]:
+    """Columns that are ranked must be numbers, and times must be times, where the schema is declared."""
+    source = draft.get("source")
+    yield from _misfits(draft, source.chosen.types() if isinstance(source, Source) else {})
+
+
+def problems_here(draft: Draft, conf: Mapping[str, str]) -> Iterator[Problem]:
+    """Find what a run on this machine, with these settings of Spark, is certain to fail of."""
+    source, sink = draft.get("source"), draft.get("sink")
+    if isinstance(source, Source) and isinstance(source.chosen, Files):
+        types, path = of_parquet(source.chosen)
+        yield from _misfits(draft, types, f" in {shown(path)}")
+    reads, writes = (part.chosen if isinstance(part, OneOf) else None for part in (source, sink))
+    for at, text in absent(reads, writes, {**(draft.get("spark") or {}), **conf}):
+        yield Problem(at, text)
+
+
+def _misfits(draft: Draft, types: Mapping[str, str], where: str = "") -> Iterator[Problem]:
+    chunks = draft.get("chunks")
+    converted = chunks.value if isinstance(chunks, Chunks) else None
+    listed = misfits(draft.queries, types, draft.get("time"), draft.given("lateness"), converted, where)
+    yield from (Problem(path, text) for path, text in islice(listed, MOST_PROBLEMS))
 
 
 def options_fit(draft: Draft) -> Iterator[Problem]:
