@@ -21,7 +21,7 @@ from topwatch.spark.pipeline.progress import UNREAD, Interrupts, RunError, View,
 from topwatch.spark.pipeline.sinks import ONCE, start, start_quarantine
 from topwatch.spark.pipeline.sources import open_source
 from topwatch.spark.pipeline.text_rows import PROBLEM, RAW
-from topwatch.spark.source_frames import chunks, spark_interval
+from topwatch.spark.source_frames import chunks, spark_interval, with_instants
 from topwatch.spark.state.folder import files_in, open_folder
 from topwatch.spark.state.manifest import PARTITIONS
 from topwatch.spark.watching import watch
@@ -114,6 +114,7 @@ def begin(spark: SparkSession, pipeline: Pipeline, once: bool) -> tuple[Streamin
     if RAW in rows.columns:
         rows = rows.observe(UNREAD, sf.count(PROBLEM).alias("rows"))
     rows = rows.where(f"{PROBLEM} IS NULL").drop(PROBLEM, RAW)
+    rows = with_instants(rows, pipeline.time)
     if pipeline.lateness is not None and pipeline.time is not None:
         rows = rows.withWatermark(pipeline.time, spark_interval("lateness", pipeline.lateness, "millisecond"))
     order = source.order

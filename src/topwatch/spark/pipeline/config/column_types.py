@@ -89,6 +89,20 @@ def of_parquet(part: Files) -> tuple[dict[str, str], str]:
     return {name: kind for name, kind in kinds.items() if kind and name in same - folders}, paths[0]
 
 
+def in_nanoseconds(part: Files) -> tuple[str, str] | None:
+    """Return a column of Parquet files that Spark refuses, times in nanoseconds, and the name of a file with it."""
+    for path in _paths(part)[:1]:
+        try:
+            schema = pq.read_metadata(path).schema
+        except (OSError, pa.ArrowException):
+            break
+        for column in (schema.column(index) for index in range(len(schema))):
+            kind = str(column.logical_type)
+            if kind.startswith("Timestamp") and "nanoseconds" in kind:
+                return column.path, path
+    return None
+
+
 def _paths(part: Files) -> list[str]:
     """Return the files that there are now, in the order of their names."""
     if part.format != "parquet" or part.ddl is not None or "://" in part.path or part.path.startswith("file:"):

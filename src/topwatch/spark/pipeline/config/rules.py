@@ -11,7 +11,7 @@ from typing import Any
 from topwatch.monitor import planner
 from topwatch.query.errors import TopwatchError, nearest_name
 from topwatch.query.queries import Query
-from topwatch.spark.pipeline.config.column_types import misfits, of_parquet
+from topwatch.spark.pipeline.config.column_types import in_nanoseconds, misfits, of_parquet
 from topwatch.spark.pipeline.config.fields import OneOf, shown
 from topwatch.spark.pipeline.config.jars import absent
 from topwatch.spark.pipeline.config.model import Chunks, Pipeline, Window
@@ -24,6 +24,7 @@ MOST_NAMES = 12  # columns that a message lists
 LONGEST = 600  # characters of a message
 LONGEST_KEY = 60
 MOST_PROBLEMS = 100  # of a kind that takes long to find
+NANOSECONDS = "spark.sql.legacy.parquet.nanosAsLong"  # where it is set, Spark reads them
 
 # What a monitor is made of: with one of them wrong, it cannot be planned which algorithms serve the queries.
 MONITOR_FIELDS = {"id", "time", "by", "lateness", "window", "every", "algorithm", "options", "emit"}
@@ -162,11 +163,17 @@ def types_fit(draft: Draft) -> Iterator[Problem]:
 def problems_here(draft: Draft, conf: Mapping[str, str]) -> Iterator[Problem]:
     """Find what a run on this machine, with these settings of Spark, is certain to fail of."""
     source, sink = draft.get("source"), draft.get("sink")
+    settings = {**(draft.get("spark") or {}), **conf}
     if isinstance(source, Source) and isinstance(source.chosen, Files):
         types, path = of_parquet(source.chosen)
         yield from _misfits(draft, types, f" in {shown(path)}")
+        refused = in_nanoseconds(source.chosen) if NANOSECONDS not in settings else None
+        if refused is not None:
+            column, path = refused
+            text = "which Spark does not read; write them in microseconds (in pandas coerce_timestamps='us')"
+            yield Problem(("source", "files"), f"column {column!r} has times in nanoseconds in {shown(path)}, {text}")
     reads, writes = (part.chosen if isinstance(part, OneOf) else None for part in (source, sink))
-    for at, text in absent(reads, writes, {**(draft.get("spark") or {}), **conf}):
+    for at, text in absent(reads, writes, settings):
         yield Problem(at, text)
 
 
