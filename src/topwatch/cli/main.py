@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from topwatch import __version__
+from topwatch.cli.cache import cache
 from topwatch.query.errors import PipelineError, TopwatchError
 from topwatch.query.extras import STREAMS, missing, require
 
@@ -27,6 +28,9 @@ SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_defaul
 @click.version_option(__version__, prog_name="topwatch", message="%(prog)s %(version)s")
 def cli() -> None:
     """Keep standing top-k queries over streams up to date."""
+
+
+cli.add_command(cache)
 
 
 @cli.command()
