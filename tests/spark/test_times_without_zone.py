@@ -17,7 +17,7 @@ from tests.support.watched_stream import QUERIES, Stream, lines, wanted
 from topwatch.query.errors import PipelineError
 from topwatch.spark.pipeline.config.reading import parse, read
 from topwatch.spark.pipeline.runner import begin
-from topwatch.spark.source_frames import with_instants
+from topwatch.spark.source_frames import reads_files, with_instants
 
 KOLKATA = pa.scalar(5 * 3600 + 30 * 60, pa.duration("s"))
 OPTIONS: dict[str, Any] = {"window": tw.last("3 minutes"), "time": "ts", "every": "20 minutes"}
@@ -64,6 +64,7 @@ def test_watched_streams_and_tables(stream: Stream) -> None:
     assert expected != wanted(stream.table, **OPTIONS)
     frame = stream.read()
     assert dict(frame.dtypes)["ts"] == "timestamp_ntz"
+    assert reads_files(with_instants(frame, "ts"))  # rows are in the order of the files, as ever
     assert stream.run(tw.spark.watch(frame, QUERIES, segments=stream.segments, **OPTIONS)) == expected
     static = stream.spark.read.parquet(str(stream.folder / "in"))
     assert lines(tw.spark.watch(static, QUERIES, **OPTIONS)) == expected

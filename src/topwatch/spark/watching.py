@@ -167,11 +167,11 @@ def _specified(df: DataFrame | Mapping[Any, DataFrame], request: Request) -> tup
     if isinstance(df, Mapping):
         df = union(df, request.listed())
         order = order or positions_in(df)
+    df = with_instants(df, request.time)
+    schema = df.schema
     request.check(df.isStreaming)
     if not order:
         df, order = _as_in_files(df)
-    df = with_instants(df, request.time)
-    schema = df.schema
     kinds = [schema[name] for name in time if name in schema.fieldNames()]
     watermark = df.isStreaming and any(WATERMARK in field.metadata for field in kinds)
     stamped = any(field.dataType.typeName().startswith("timestamp") for field in kinds)
