@@ -15,7 +15,9 @@ from typing import Any, NoReturn
 import click
 
 from topwatch import __version__
+from topwatch.cli.cache import cache
 from topwatch.query.errors import PipelineError, TopwatchError
+from topwatch.query.extras import STREAMS, missing, require
 
 INTERRUPTED = 130
 KIND = click.Choice(["ind", "ant", "cor", "clustered"])
@@ -26,6 +28,9 @@ SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_defaul
 @click.version_option(__version__, prog_name="topwatch", message="%(prog)s %(version)s")
 def cli() -> None:
     """Keep standing top-k queries over streams up to date."""
+
+
+cli.add_command(cache)
 
 
 @cli.command()
@@ -131,14 +136,23 @@ def _benchmarks() -> Any:
     return importlib.import_module("benchmarks.runner")
 
 
+CONF = click.option(
+    "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark. May be given several times."
+)
+
+
 @cli.command()
 @click.argument("file", type=click.Path(path_type=Path))
-def check(file: Path) -> None:
-    """Say what is wrong with a pipeline, with line and field, and start nothing."""
+@CONF
+def check(file: Path, conf: tuple[str, ...]) -> None:
+    """Say what is wrong with a pipeline, with line and field, and start nothing.
+
+    Give it the --conf that the run will have: they may bring connectors and drivers.
+    """
     from topwatch.spark.pipeline.config import summary
     from topwatch.spark.pipeline.config.reading import read
 
-    click.echo(f"{file}: fine – {summary.in_a_line(read(file))}")
+    click.echo(f"{file}: fine – {summary.in_a_line(read(file, _pairs('--conf', conf)))}")
 
 
 @cli.command()
@@ -154,20 +168,21 @@ def explain(file: Path) -> None:
 @cli.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--master", help="Spark's master, for example spark://host:7077; all cores of this machine by default.")
-@click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark. May be given several times.")
+@CONF
 @click.option("--once", is_flag=True, help="Read what there is now, then stop.")
 def run(file: Path, master: str | None, conf: tuple[str, ...], once: bool) -> None:
     """Run a pipeline on Spark.
 
     It runs until Ctrl-C, which stops it cleanly; the next run goes on where it stopped.
     """
+    require(*STREAMS)
     from topwatch.live.run_view import view_of
     from topwatch.spark.pipeline import runner
     from topwatch.spark.pipeline.config import summary
     from topwatch.spark.pipeline.config.reading import read
 
-    pipeline = read(file)
     settings = _pairs("--conf", conf)
+    pipeline = read(file, settings)
     title = f"{file}: {summary.in_a_line(pipeline)}"
     # What goes to the console shares the terminal with the view.
     with view_of(title, pipeline.monitor().queries, alone=pipeline.sink.kind != "console") as view:
@@ -346,6 +361,11 @@ def main() -> NoReturn:
         _fail(*error.args)
     except TopwatchError as error:
         _fail(str(error))
+    except ModuleNotFoundError as error:
+        known = missing(error.name or "")
+        if known is None:
+            raise
+        _fail(str(known))
     except OSError as error:
         _fail(f"{error.filename or 'output'}: {error.strerror or error}")
     except (click.Abort, KeyboardInterrupt):

@@ -57,6 +57,7 @@ except ImportError:  # a system that has other locks: every process compiles for
 MAGIC = b"topwatch kernel 1\n"
 ENDING = ".kernel"
 LOCK = ".lock"
+KERNELS = "kernels-"  # how the names of folders with kernels begin; the hash of the sources follows
 FOLDERS = ("core", "tables", "algorithms")  # whose sources kernels are made of
 # Variables of Numba's that do not change the code it makes.
 HARMLESS = ("NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_DISABLE_JIT")
@@ -216,7 +217,18 @@ def kernel_directory() -> str | None:
         return None
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=separate_symbols)
-    return cache_directory(f"kernels-{version}")
+    return cache_directory(f"{KERNELS}{version}")
+
+
+def cache_roots() -> list[str]:
+    """Return the folders that the cache may be in: the first that can be used is taken."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    roots = [
+        os.environ.get("TOPWATCH_CACHE_DIR"),
+        os.path.join(home, "topwatch"),
+        os.path.join(tempfile.gettempdir(), f"topwatch-cache-{USER or 0}"),
+    ]
+    return [root for root in roots if root]
 
 
 def cache_directory(name: str) -> str | None:
@@ -224,20 +236,14 @@ def cache_directory(name: str) -> str | None:
 
     Entries are code that will be run: a folder that belongs to somebody else, or that others may write to, is not used.
     """
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    roots = [
-        os.environ.get("TOPWATCH_CACHE_DIR"),
-        os.path.join(home, "topwatch"),
-        os.path.join(tempfile.gettempdir(), f"topwatch-cache-{USER or 0}"),
-    ]
-    for root in filter(None, roots):
+    for root in cache_roots():
         path = os.path.join(root, name)
         try:
             for folder in (root, path):
                 os.makedirs(os.path.dirname(folder), exist_ok=True)
                 with suppress(FileExistsError):
                     os.mkdir(folder, mode=0o700)
-            problem = _distrust(root) or _distrust(path)
+            problem = distrust(root) or distrust(path)
             if problem:
                 logger.warning("cache: %s; not used", problem)
                 continue
@@ -248,7 +254,7 @@ def cache_directory(name: str) -> str | None:
     return None
 
 
-def _distrust(path: str) -> str | None:
+def distrust(path: str) -> str | None:
     """Return why a folder is not to be trusted, or None."""
     if USER is None:
         return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from topwatch.query.extras import STREAMS, require
+
 # name → module that has it
 _LAZY = {
     "watch": "topwatch.spark.watching",
@@ -23,6 +25,7 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    require(*STREAMS)
     result = getattr(importlib.import_module(_LAZY[name]), name)
     # Importing the submodule has just set an attribute of the same name: from now on it is the function.
     globals()[name] = result

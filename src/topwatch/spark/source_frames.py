@@ -34,6 +34,19 @@ def file_positions() -> list[Any]:
     return [(sf.shiftleft(time, 22) + sf.least(megabyte, sf.lit((1 << 22) - 1))).alias(FILE_POSITIONS[0])]
 
 
+def with_instants(df: DataFrame, time: str | None) -> DataFrame:
+    """Return the frame with a time column of type TIMESTAMP_NTZ as TIMESTAMP: local times of the session's time zone.
+
+    Event time is an instant: Spark gives a watermark to no other type. pandas writes times without a zone.
+    """
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import TimestampNTZType
+
+    if time is None or time not in df.columns or not isinstance(df.schema[time].dataType, TimestampNTZType):
+        return df
+    return df.withColumn(time, sf.col(quoted(time)).cast("timestamp"))
+
+
 def reads_files(df: DataFrame) -> bool:
     """Return whether Spark knows from which files rows come."""
     # Trying it out would leave an error in Spark's log where it does not.

@@ -16,7 +16,7 @@ from topwatch.query.windows import Window
 from topwatch.spark.operator.bucket_numbers import bucket_keys
 from topwatch.spark.planner import NO_FOLDER, STREAM, Emit, Spec, monitor_of, stream_plan, table_plan
 from topwatch.spark.session import PROVIDER, ROCKSDB, is_nested, quoted
-from topwatch.spark.source_frames import FILE_POSITIONS, file_positions, positions_in, reads_files, union
+from topwatch.spark.source_frames import FILE_POSITIONS, file_positions, positions_in, reads_files, union, with_instants
 from topwatch.spark.state.folder import open_folder
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def watch(
         Streaming or static. Several frames are the sources of ``IncompleteTopK`` queries: they have the same columns,
         and that of the sources is made from their names.
     queries, window, every, algorithm, id, time, **options
-        As of :class:`topwatch.Monitor`.
+        As of :class:`topwatch.Monitor`. A time of type TIMESTAMP_NTZ, without a zone, is read as a local time in the
+        session's time zone (``spark.sql.session.timeZone``).
     by : str or list of str, optional
         Columns; each of their values has its own window and answers.
     emit : "changes", "answers" or "first"
@@ -166,6 +167,7 @@ def _specified(df: DataFrame | Mapping[Any, DataFrame], request: Request) -> tup
     if isinstance(df, Mapping):
         df = union(df, request.listed())
         order = order or positions_in(df)
+    df = with_instants(df, request.time)
     schema = df.schema
     request.check(df.isStreaming)
     if not order:

@@ -24,6 +24,7 @@ import topwatch as tw
 from tests.support import ROOT, sink_files
 from tests.support.servers.maven_jars import UnavailableError, java
 from tests.support.terminals import ENTER_SCREEN, LEAVE_SCREEN, SHOW_CURSOR, on_a_terminal
+from topwatch.spark.state.manifest import OTHERS
 
 PIPELINE = """
 source: {files: {path: in/*.json, schema: "flow STRING, bytes DOUBLE, packets DOUBLE"}}
@@ -132,6 +133,22 @@ def test_a_second_run_goes_on_where_the_first_stopped(tmp_path: Path, rng: np.ra
         for reason in pq.read_table(path).column("reason").to_pylist()
     ]
     assert sorted(reasons) == ["column 'bytes': expected double, got 'many'", "id is null", "unparsable JSON"]
+
+
+def test_another_list_of_queries_is_refused_also_where_no_rows_are_new(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yml").write_text(PIPELINE)
+    write(tmp_path / "in", 1, [{"flow": f"f{i}", "bytes": float(i), "packets": 1.0} for i in range(20)])
+    first = run("run", tmp_path / "pipeline.yml", "--once")
+    assert first.returncode == 0, first.stderr
+    changed = PIPELINE.replace("top: 3", "top: 4")
+    (tmp_path / "pipeline.yml").write_text(changed)
+    second = run("run", tmp_path / "pipeline.yml", "--once")
+    assert second.returncode == 2
+    assert second.stderr == f"topwatch: {OTHERS}\n"
+    assert "starting Spark" not in second.stdout
+    (tmp_path / "pipeline.yml").write_text(PIPELINE)
+    third = run("run", tmp_path / "pipeline.yml", "--once")
+    assert third.returncode == 0, third.stderr
 
 
 GENERATED = """

@@ -26,6 +26,8 @@ UNUSED = 30 * 86400.0  # seconds after which the file of another version is remo
 UNFINISHED = 600.0  # and one that Java has not come to the end of
 CONFIGURATIONS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")  # folders on the class path: Java refuses them
 
+FOLDER = "classes"  # in the cache
+ENDING = ".jsa"
 GOOD = ".good"  # ending of a file that marks an archive with all that a stream needs
 
 _written: list[str] = []  # by this process's Java, when it ends
@@ -39,11 +41,11 @@ def options(environment: Mapping[str, str] = os.environ) -> str:
     environment : mapping
         Where ``JAVA_HOME`` and the like are looked up.
     """
-    version = _version(environment) if node.enabled("class_data") else None
-    folder = cache_directory("classes") if version is not None else None
+    version = version_of(environment) if node.enabled("class_data") else None
+    folder = cache_directory(FOLDER) if version is not None else None
     if folder is None or " " in folder:
         return ""
-    path = os.path.join(folder, f"{version}.jsa")
+    path = os.path.join(folder, f"{version}{ENDING}")
     _tidy(folder, path)
     flags = "-Xshare:auto -Xlog:cds*=off"
     if os.path.exists(path):
@@ -62,7 +64,7 @@ def keep() -> None:
             pass
 
 
-def _version(environment: Mapping[str, str]) -> str | None:
+def version_of(environment: Mapping[str, str] = os.environ) -> str | None:
     """Return a digest of the versions of Java and Spark; None where no archive can be kept."""
     import pyspark
 

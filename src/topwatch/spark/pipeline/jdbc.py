@@ -23,13 +23,6 @@ BATCH = "_batch_id"
 ROW = "_row"  # its number in the batch
 
 _TYPES = "createTableColumnTypes"  # an option of Spark's: types that it would not choose itself
-_DRIVERS = {
-    "mariadb": "org.mariadb.jdbc.Driver",
-    "mysql": "com.mysql.cj.jdbc.Driver",
-    "oracle": "oracle.jdbc.OracleDriver",
-    "postgresql": "org.postgresql.Driver",
-    "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
-}
 
 
 def numbered(frame: DataFrame, name: str) -> DataFrame:
@@ -40,19 +33,6 @@ def numbered(frame: DataFrame, name: str) -> DataFrame:
     """
     ordered = frame.sortWithinPartitions(*[sf.col(quoted(column)) for column in frame.columns])
     return ordered.select("*", sf.monotonically_increasing_id().alias(name))
-
-
-def driver_of(url: str) -> str:
-    """Return the class of the driver for an address; Spark finds by itself only drivers that it was started with.
-
-    >>> driver_of("jdbc:postgresql://localhost/topwatch")
-    'org.postgresql.Driver'
-    """
-    database = url.split(":")[1] if url.startswith("jdbc:") else url.split(":")[0]
-    if database not in _DRIVERS:
-        # Not the whole address: it may hold a password.
-        raise QueryError(f"sink.jdbc.options.driver: is missing, and {database!r} does not tell the driver's class")
-    return _DRIVERS[database]
 
 
 class Table:

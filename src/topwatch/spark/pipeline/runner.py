@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,14 +14,15 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from topwatch.spark.node import class_data
+from topwatch.spark.pipeline.checkpoint import changes_of, check_begun, partitions_of, record
 from topwatch.spark.pipeline.config.model import Pipeline
 from topwatch.spark.pipeline.launch import ANYWHERE, FILES, LOG, start_spark
 from topwatch.spark.pipeline.progress import UNREAD, Interrupts, RunError, View, cause, follow
 from topwatch.spark.pipeline.sinks import ONCE, start, start_quarantine
 from topwatch.spark.pipeline.sources import open_source
 from topwatch.spark.pipeline.text_rows import PROBLEM, RAW
-from topwatch.spark.source_frames import chunks, spark_interval
-from topwatch.spark.state.folder import files_in, open_folder
+from topwatch.spark.source_frames import chunks, spark_interval, with_instants
+from topwatch.spark.state.folder import files_in
 from topwatch.spark.state.manifest import PARTITIONS
 from topwatch.spark.watching import watch
 
@@ -48,6 +48,7 @@ def run(
         Read what there is now, then stop.
     """
     _check_folders(pipeline)
+    check_begun(pipeline)
     failed = False
     try:
         with Interrupts() as interrupts:
@@ -114,6 +115,7 @@ def begin(spark: SparkSession, pipeline: Pipeline, once: bool) -> tuple[Streamin
     if RAW in rows.columns:
         rows = rows.observe(UNREAD, sf.count(PROBLEM).alias("rows"))
     rows = rows.where(f"{PROBLEM} IS NULL").drop(PROBLEM, RAW)
+    rows = with_instants(rows, pipeline.time)
     if pipeline.lateness is not None and pipeline.time is not None:
         rows = rows.withWatermark(pipeline.time, spark_interval("lateness", pipeline.lateness, "millisecond"))
     order = source.order
@@ -122,7 +124,7 @@ def begin(spark: SparkSession, pipeline: Pipeline, once: bool) -> tuple[Streamin
         rows = chunks(rows, time=pipeline.time, id=pipeline.id, by=pipeline.by, **parts)
         order = (pipeline.id, pipeline.chunks.source)
     bad = pipeline.quarantine
-    checkpoint = f"{pipeline.checkpoint}/changes" if pipeline.checkpoint is not None else None
+    checkpoint = changes_of(pipeline)
     kept = partitions_of(checkpoint) if checkpoint is not None else None
     if kept is not None:
         spark.conf.set(PARTITIONS, kept)  # groups stay in the buckets that have their windows
@@ -141,24 +143,13 @@ def begin(spark: SparkSession, pipeline: Pipeline, once: bool) -> tuple[Streamin
         quarantine=f"{bad}/refused" if bad is not None else None,
         **pipeline.options,
     )
+    record(pipeline)
     trigger = ONCE if once else _trigger(pipeline)
     query = start(result, pipeline.sink.chosen, checkpoint, "topwatch", trigger)
     unread = None
     if bad is not None and checkpoint is not None:
         unread = start_quarantine(source.frame, f"{bad}/unread", f"{pipeline.checkpoint}/unread", trigger)
     return query, unread
-
-
-def partitions_of(checkpoint: str) -> str | None:
-    """Return the number of partitions that a checkpoint was begun with; None where nothing has begun."""
-    system, root = open_folder(f"{checkpoint}/offsets")
-    batches = [int(name) for name in files_in(f"{checkpoint}/offsets") if name.isdecimal()]
-    if not batches:
-        return None
-    with system.open_input_file(f"{root}/{max(batches)}") as file:
-        _, metadata, *_ = file.read().decode().splitlines()
-    kept: str | None = json.loads(metadata).get("conf", {}).get(PARTITIONS)
-    return kept
 
 
 def _trigger(pipeline: Pipeline) -> str | None:

@@ -16,8 +16,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from topwatch.query.errors import QueryError
+from topwatch.spark.pipeline.config.jars import driver_of
 from topwatch.spark.pipeline.config.sink_models import Console, Jdbc, KafkaTopic, Memory, Parquet, SinkPart
-from topwatch.spark.pipeline.jdbc import Table, driver_of, numbered
+from topwatch.spark.pipeline.jdbc import Table, numbered
 from topwatch.spark.pipeline.sources import check_connector
 from topwatch.spark.pipeline.text_rows import PROBLEM, RAW
 from topwatch.spark.session import quoted

@@ -22,11 +22,11 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from topwatch.datagen import generators
 from topwatch.query.errors import DataError, QueryError
+from topwatch.spark.pipeline.config.jars import CONNECTOR
 from topwatch.spark.pipeline.config.source_models import Files, Generate, Kafka, Rate, Socket, SourcePart
 from topwatch.spark.pipeline.text_rows import PROBLEM, parse, schema_of
 from topwatch.spark.source_frames import FILE_POSITIONS, file_positions
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 GENERATED = "topwatch_generate"
 _GENERATED_CHUNK = 65536  # rows of an Arrow batch
 # Partition and offset are unique within a topic only.

@@ -21,8 +21,16 @@ MOST_BYTES = 32_000_000
 COLON = "mapping values are not allowed here"  # yaml's message for it
 
 
-def read(path: str | os.PathLike[str]) -> Pipeline:
+def read(path: str | os.PathLike[str], conf: Mapping[str, str] | None = None) -> Pipeline:
     """Read and check a pipeline. Relative paths in it are relative to its folder.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    conf : mapping, optional
+        Settings of Spark that come on top of those of the file. With them, what a run on this machine is certain to
+        fail of is refused too: the types of columns in Parquet files, and jars that Spark will not have.
 
     Raises
     ------
@@ -44,10 +52,12 @@ def read(path: str | os.PathLike[str]) -> Pipeline:
         raise PipelineError(
             f"{name}:{line}: not UTF-8: byte 0x{raw[error.start]:02x}; save the file as UTF-8"
         ) from None
-    return parse(text, name, folder=os.path.dirname(os.path.abspath(path)))
+    return parse(text, name, folder=os.path.dirname(os.path.abspath(path)), conf=conf)
 
 
-def parse(text: str, name: str = "pipeline.yml", folder: str | None = None) -> Pipeline:
+def parse(
+    text: str, name: str = "pipeline.yml", folder: str | None = None, conf: Mapping[str, str] | None = None
+) -> Pipeline:
     """Read a pipeline from text.
 
     >>> parse("windw: {last: 5}")
@@ -67,7 +77,10 @@ def parse(text: str, name: str = "pipeline.yml", folder: str | None = None) -> P
         pipeline = Pipeline.model_validate(data, context={"folder": folder or os.getcwd(), "valid": valid})
     except ValidationError as error:
         problems += _problems(error)
-    problems += rules.problems(rules.Draft(data, valid))
+    draft = rules.Draft(data, valid)
+    problems += rules.problems(draft)
+    if conf is not None:
+        problems += rules.problems_here(draft, conf)
     if problems or pipeline is None:
         raise document.error(problems)
     return pipeline

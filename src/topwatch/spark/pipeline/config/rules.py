@@ -11,16 +11,20 @@ from typing import Any
 from topwatch.monitor import planner
 from topwatch.query.errors import TopwatchError, nearest_name
 from topwatch.query.queries import Query
+from topwatch.spark.pipeline.config.column_types import in_nanoseconds, misfits, of_parquet
+from topwatch.spark.pipeline.config.fields import OneOf, shown
+from topwatch.spark.pipeline.config.jars import absent
 from topwatch.spark.pipeline.config.model import Chunks, Pipeline, Window
 from topwatch.spark.pipeline.config.query_models import QueryModel, query_model
 from topwatch.spark.pipeline.config.sink_models import Sink
-from topwatch.spark.pipeline.config.source_models import Source
+from topwatch.spark.pipeline.config.source_models import Files, Source
 from topwatch.spark.pipeline.config.yaml_nodes import FieldPath
 
 MOST_NAMES = 12  # columns that a message lists
 LONGEST = 600  # characters of a message
 LONGEST_KEY = 60
 MOST_PROBLEMS = 100  # of a kind that takes long to find
+NANOSECONDS = "spark.sql.legacy.parquet.nanosAsLong"  # where it is set, Spark reads them
 
 # What a monitor is made of: with one of them wrong, it cannot be planned which algorithms serve the queries.
 MONITOR_FIELDS = {"id", "time", "by", "lateness", "window", "every", "algorithm", "options", "emit"}
@@ -78,7 +82,7 @@ class Draft:
 
 def problems(draft: Draft) -> list[Problem]:
     """Find what does not go together."""
-    rules = (needs_time, needs_id, needs_checkpoint, names_differ, columns_are_there, options_fit)
+    rules = (needs_time, needs_id, needs_checkpoint, names_differ, columns_are_there, types_fit, options_fit)
     result = list(chain.from_iterable(rule(draft) for rule in rules))
     wrong = {problem.path[0] for problem in result} | {
         field for field in MONITOR_FIELDS if draft.given(field) and field not in draft.valid
@@ -148,6 +152,36 @@ def columns_are_there(draft: Draft) -> Iterator[Problem]:
     listed = ", ".join(known[:MOST_NAMES]) + (" ..." if len(known) > MOST_NAMES else "")
     for path, column in islice(missing, MOST_PROBLEMS):  # each is compared with all names that are there
         yield Problem(path, f"no column {column!r} in the source; it has {listed}{nearest_name(column, known)}")
+
+
+def types_fit(draft: Draft) -> Iterator[Problem]:
+    """Columns that are ranked must be numbers, and times must be times, where the schema is declared."""
+    source = draft.get("source")
+    yield from _misfits(draft, source.chosen.types() if isinstance(source, Source) else {})
+
+
+def problems_here(draft: Draft, conf: Mapping[str, str]) -> Iterator[Problem]:
+    """Find what a run on this machine, with these settings of Spark, is certain to fail of."""
+    source, sink = draft.get("source"), draft.get("sink")
+    settings = {**(draft.get("spark") or {}), **conf}
+    if isinstance(source, Source) and isinstance(source.chosen, Files):
+        types, path = of_parquet(source.chosen)
+        yield from _misfits(draft, types, f" in {shown(path)}")
+        refused = in_nanoseconds(source.chosen) if NANOSECONDS not in settings else None
+        if refused is not None:
+            column, path = refused
+            text = "which Spark does not read; write them in microseconds (in pandas coerce_timestamps='us')"
+            yield Problem(("source", "files"), f"column {column!r} has times in nanoseconds in {shown(path)}, {text}")
+    reads, writes = (part.chosen if isinstance(part, OneOf) else None for part in (source, sink))
+    for at, text in absent(reads, writes, settings):
+        yield Problem(at, text)
+
+
+def _misfits(draft: Draft, types: Mapping[str, str], where: str = "") -> Iterator[Problem]:
+    chunks = draft.get("chunks")
+    converted = chunks.value if isinstance(chunks, Chunks) else None
+    listed = misfits(draft.queries, types, draft.get("time"), draft.given("lateness"), converted, where)
+    yield from (Problem(path, text) for path, text in islice(listed, MOST_PROBLEMS))
 
 
 def options_fit(draft: Draft) -> Iterator[Problem]:

@@ -27,7 +27,7 @@ from topwatch.spark.pipeline.config.fields import (
 DDL = "a schema such as 'flow STRING, ts TIMESTAMP, bytes DOUBLE'"
 
 _QUOTED = re.compile(r"""`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
-_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))(?:\s*:\s*|\s+)\w.*", re.DOTALL)
+_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+))(?:\s*:\s*|\s+)(\w+).*", re.DOTALL)
 SERVERS = "host:port, or a list of them"
 
 _SUFFIX = re.compile(r"\.(csv|json|parquet|jsonl|ndjson)(?:\.(?:gz|bz2|zst|lz4|snappy))?$", re.IGNORECASE)
@@ -42,16 +42,25 @@ def columns_of(ddl: str) -> tuple[str, ...]:
     ... )
     ('flow', 'net bytes', 'at')
     """
-    names: dict[str, None] = {}
+    return tuple(types_of(ddl))
+
+
+def types_of(ddl: str) -> dict[str, str]:
+    """Return the names of the top-level columns, each with the first word of its type.
+
+    >>> types_of("flow STRING, bytes DECIMAL(10, 2), at: STRUCT<lat: DOUBLE, lon: DOUBLE>")
+    {'flow': 'string', 'bytes': 'decimal', 'at': 'struct'}
+    """
+    types: dict[str, str] = {}
     for part in _parts(ddl):
         match = _COLUMN.fullmatch(part)
         if match is None:
             raise refuse(f"expected {DDL}, got {part.strip()!r} where a name and a type should stand")
         name = match[2] or match[1].replace("``", "`")
-        if name in names:
+        if name in types:
             raise refuse(f"names the column {name!r} twice")
-        names[name] = None
-    return tuple(names)
+        types[name] = match[3].lower()
+    return types
 
 
 def _parts(ddl: str) -> Iterator[str]:
@@ -93,6 +102,11 @@ class SourcePart(Part):
     def columns(self) -> tuple[str, ...] | None:
         """Return the names of the columns, or None where only the files know them."""
         return None
+
+    def types(self) -> dict[str, str]:
+        """Return the first words of the columns' types, as far as the file declares them."""
+        ddl: str | None = getattr(self, "ddl", None)
+        return {} if ddl is None else types_of(ddl)
 
 
 class Files(SourcePart):
@@ -169,6 +183,10 @@ class Rate(SourcePart):
     def columns(self) -> tuple[str, ...] | None:
         """Return the names of the columns."""
         return "timestamp", "value"
+
+    def types(self) -> dict[str, str]:
+        """Return the types of the columns."""
+        return {"timestamp": "timestamp", "value": "bigint"}
 
     def __str__(self) -> str:
         return f"rate, {self.rows_per_second:,} a second"

@@ -15,12 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from topwatch.query.errors import TopwatchError
+from topwatch.query.extras import require
 
-try:
-    import yaml as yaml
-except ModuleNotFoundError as missing:
-    raise TopwatchError("pipeline: reading one needs PyYAML; pip install 'topwatch[spark]' brings it") from missing
+require("yaml")
+import yaml as yaml  # noqa: E402 - a line that says what to install comes first
 
 # A short file can unfold to billions of values.
 MOST_NODES = 1_000_000
