@@ -131,7 +131,11 @@ class Monitor:
 
     @changing
     def push(self, batch: Any) -> Changes:
-        """Take in a batch of rows and return the changes. A batch that is refused changes nothing."""
+        """Take in a batch of rows and return the changes. A batch that is refused changes nothing.
+
+        A batch is a dict of arrays, an Arrow table or record batch, a pandas or polars data frame, a list of rows (each
+        a dict; what a row lacks is null), or a single row (a dict of single values).
+        """
         read = self._ingest.read(batch, ordered=self._reorder_buffer is None)
         if self._reorder_buffer is not None and read.rows:
             read = self._ingest.released(self._reorder_buffer.take(read, self._ingest.unit()))
