@@ -307,7 +307,7 @@ def _times(name: str, values: Any) -> tuple[np.ndarray, str]:
 
 def moment(path: str, time: Any) -> tuple[float, str]:
     """Return a single time as a number, and its kind."""
-    if isinstance(time, bool) or time is None:
+    if isinstance(time, bool | datetime.timedelta | np.timedelta64) or time is None:
         raise DataError(f"{path}: expected a timestamp or a number (seconds), got {time!r}")
     if isinstance(time, int | float | np.integer | np.floating):
         try:
