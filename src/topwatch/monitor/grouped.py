@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -121,10 +121,23 @@ class GroupedMonitor(Monitor):
         self._check_deletions()
         return self._own_monitors("rows were deleted").delete(self._group(by), ids)
 
-    @reading
-    def answer(self, name: str | None = None, by: Any = None) -> Answer:
-        """Return a query's answer in a group as of its last evaluation; with one query its name can be left out."""
-        return self._windows.answer(self._group(by), self._named(name))
+    @overload
+    def answer(self, name: str, by: Any = None) -> Answer: ...
+
+    @overload
+    def answer(self, name: None = None, by: Any = None) -> Answer | Any: ...
+
+    def answer(self, name: str | None = None, by: Any = None) -> Answer | dict[str, Answer]:
+        """Return a query's answer in a group as of its last evaluation.
+
+        Without a name it is that of the only query. Where there are several, or none, it is a dict of their answers by
+        name.
+        """
+        self._integrity.check()
+        group = self._group(by)
+        if name is None and len(self._queries) != 1:
+            return {one: self._windows.answer(group, one) for one in self._queries}
+        return self._windows.answer(group, self._named(name))
 
     @reading
     def answers(self, name: str | None = None) -> dict[Any, Answer]:

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -178,11 +178,23 @@ class Monitor:
         result: np.ndarray = read.times < now
         return result
 
-    @reading
-    def answer(self, name: str | None = None) -> Answer:
-        """Return a query's answer as of the last evaluation, best first; with one query its name can be left out."""
-        assigned = self._serving.find(name)
-        return full_answer(assigned, self._serving.lines(assigned), self._serving.note(assigned))
+    @overload
+    def answer(self, name: str) -> Answer: ...
+
+    @overload
+    def answer(self, name: None = None) -> Answer | Any: ...
+
+    def answer(self, name: str | None = None) -> Answer | dict[str, Answer]:
+        """Return a query's answer as of the last evaluation, best first.
+
+        Without a name it is that of the only query. Where there are several, or none, it is a dict of their answers by
+        name.
+        """
+        self._integrity.check()
+        assigned = self._serving.assigned
+        if name is None and len(assigned) != 1:
+            return {one: self._answer(one) for one in assigned}
+        return self._answer(name)
 
     @reading
     def lines(self, name: str | None = None) -> list[Line]:
@@ -303,6 +315,11 @@ class Monitor:
         from topwatch.monitor import serialization
 
         self._serving, self._reorder_buffer = serialization.load_window(header, saved, self._settings, self._ingest)
+
+    def _answer(self, name: str | None) -> Answer:
+        """Return the answer of one query."""
+        assigned = self._serving.find(name)
+        return full_answer(assigned, self._serving.lines(assigned), self._serving.note(assigned))
 
     def _has_values(self, column: int) -> bool:
         """Return whether a row of the window, or one that is buffered, has a value in a column, given by its index."""

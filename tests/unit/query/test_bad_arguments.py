@@ -105,7 +105,7 @@ MONITORS: dict[str, Case] = {
     "negative slack": (lambda: monitor(algorithm="reserve", slack=-1), ("slack", "-1", "at least")),
     "no kmax": (lambda: monitor(algorithm="tsl", kmax=0), ("kmax", "0", "at least")),
     "an answer of nobody": (lambda: monitor().answer("tap"), ("'tap'", "'top'")),
-    "an answer of many": (lambda: monitor([TOP, tw.TopK(2, BYTES, "two")]).answer(), ("name", "top", "two")),
+    "lines of many": (lambda: monitor([TOP, tw.TopK(2, BYTES, "two")]).lines(), ("name", "top", "two")),
     "remove nobody": (lambda: monitor().remove("tap"), ("'tap'", "'top'")),
     "add one name twice": (lambda: monitor().add(TOP), ("name", "'top'")),
     "add something else": (lambda: monitor().add("top"), ("quer", "'top'", "TopK")),
