@@ -14,6 +14,7 @@ from topwatch.core.saved_state import Fields, Saved
 from topwatch.monitor import batches, planner
 from topwatch.monitor.batches import Batch
 from topwatch.monitor.changes import Answer, Changes
+from topwatch.monitor.display import number_of
 from topwatch.monitor.group_keys import GroupKeys
 from topwatch.monitor.group_windows import EngineWindows, GroupMonitor, MonitorWindows, Windows
 from topwatch.monitor.ingest import changing, reading
@@ -54,6 +55,8 @@ class GroupedMonitor(Monitor):
     [Entry(id=3, score=9.0)]
     >>> m.answers("top")
     {'north': [Entry(id=3, score=9.0)], 'south': [Entry(id=2, score=1.0)]}
+    >>> m
+    <GroupedMonitor: 1 query over the last 2 rows for each region, 2 groups so far>
     """
 
     def _execute(self, plan: PhysicalPlan, queries: Mapping[str, Query]) -> None:
@@ -222,6 +225,10 @@ class GroupedMonitor(Monitor):
         return header, {**arrays, **{f"windows {name}": array for name, array in self._windows.save().items()}}
 
     # ---- how it is done
+
+    @property
+    def _so_far(self) -> str:
+        return f"{number_of(len(self._keys), 'group', 'groups')} so far"
 
     def _load(self, header: Fields, saved: Saved) -> None:
         from topwatch.monitor import serialization

@@ -14,6 +14,7 @@ from topwatch.core.saved_state import Fields, Saved
 from topwatch.monitor import planner
 from topwatch.monitor.batches import NANOSECONDS, Batch
 from topwatch.monitor.changes import Answer, Changes
+from topwatch.monitor.display import number_of
 from topwatch.monitor.ingest import Ingest, Integrity, changing, reading
 from topwatch.monitor.planner import PhysicalPlan, QueryPlan
 from topwatch.monitor.reorder_buffer import ReorderBuffer
@@ -65,6 +66,8 @@ class Monitor:
     [Entry(id='a', score=1.0)]
     >>> [(c.op, c.id) for c in m.advance(60.0)]
     [('leave', 'a'), ('enter', 'b')]
+    >>> m
+    <Monitor: 1 query over the last 1 minute, 2 rows so far>
     """
 
     def __new__(cls, *_: Any, by: Any = None, **__: Any) -> Self:
@@ -308,7 +311,17 @@ class Monitor:
 
         return cls.from_state(*unpack(blob))
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.plan.scope}, {self._so_far}>"
+
+    def _repr_html_(self) -> str:
+        return self.plan.html(repr(self)[1:-1])
+
     # ---- how it is done
+
+    @property
+    def _so_far(self) -> str:
+        return f"{number_of(self._serving.feed.end, 'row', 'rows')} so far"
 
     def _load(self, header: Fields, saved: Saved) -> None:
         """Continue from a state, in a monitor without queries."""
