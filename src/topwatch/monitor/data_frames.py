@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Return a table as a pandas data frame."""
+    """Return a table as a pandas data frame.
+
+    >>> import pyarrow as pa
+    >>> to_pandas(pa.table({"id": ["a"], "score": [1.5]}))
+      id  score
+    0  a    1.5
+    """
     try:
         import pandas as pd  # noqa: F401
     except ImportError as error:
@@ -22,7 +28,12 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
 
 
 def to_polars(table: pa.Table) -> pl.DataFrame:
-    """Return a table as a polars data frame."""
+    """Return a table as a polars data frame.
+
+    >>> import pyarrow as pa
+    >>> to_polars(pa.table({"id": ["a"], "score": [1.5]})).row(0)
+    ('a', 1.5)
+    """
     try:
         import polars as pl
     except ImportError as error:
