@@ -14,7 +14,7 @@ from tests.fuzz.cases import Case, Target
 from tests.fuzz.columns_fuzzed import COLUMNS, GOOD
 from tests.fuzz.random_queries import pick
 
-HOLDERS = ["dict", "dict", "dict", "table", "batch", "pandas", "polars", "other"]
+HOLDERS = ["dict", "dict", "dict", "table", "batch", "pandas", "polars", "rows", "rows", "other"]
 OTHERS = ["number", "none", "word", "lists", "records", "pandas", "arrow", "two-dimensions", "mappings", "generator"]
 WINDOWS = ["rows", "time", "latest"]
 IDS = ["int64", "text", "uint64", "float64", "arrow-large-text"]
@@ -122,7 +122,16 @@ def _arrow(column: Any) -> Any:
     return column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
 
 
+def _rows(columns: dict[str, Any]) -> Any:
+    """Rows, of which one in five lacks its last column; a single one is no list."""
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    for row in rows[4::5]:
+        row.popitem()
+    return rows[0] if len(rows) == 1 else rows
+
+
 _MAKERS = {
+    "rows": _rows,
     "table": _table,
     "batch": lambda columns: _table(columns).combine_chunks().to_batches()[0],
     "pandas": pd.DataFrame,

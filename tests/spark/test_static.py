@@ -287,12 +287,18 @@ def test_sql(spark: SparkSession, table: pa.Table, cut: Callable[[int], DataFram
     frame.unpersist()
 
 
+def test_top_of_a_column_and_of_weights(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(1, 2.0), (2, 3.0), (3, 1.0)], "id int, x double")
+    for score in ("x", {"x": 1.0}, tw.linear(x=1.0)):
+        assert [row.id for row in tw.spark.top(frame, 2, score).orderBy("rank").collect()] == [2, 1]
+
+
 def test_what_makes_no_sense_is_refused_before_anything_runs(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(1, "x", 1.0)], "id int, g string, x double")
     score, prefer = tw.linear(x=1.0), {"x": "min"}
     calls: list[tuple[type[Exception], Callable[[], Any], str]] = [
         (tw.QueryError, lambda: tw.spark.top(frame, 0, score), "TopK: k: .* at least 1, got 0"),
-        (tw.QueryError, lambda: tw.spark.top(frame, 1, "x"), r"TopK: score: expected linear\(...\), .* got 'x'"),
+        (tw.QueryError, lambda: tw.spark.top(frame, 1, 5), r"TopK: score: expected linear\(...\), .* got 5"),
         (tw.QueryError, lambda: tw.spark.skyband(frame, 1.5, prefer), "skyband: k: .* got 1.5"),
         (tw.QueryError, lambda: tw.spark.skyline(frame, {"x": "low"}), r"skyline: prefer\['x'\]: .* got 'low'"),
         (tw.QueryError, lambda: tw.spark.dominating(frame, 1, {}), "Dominating: prefer: .* got {}"),

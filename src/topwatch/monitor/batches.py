@@ -1,20 +1,17 @@
-"""Batches as users have them: a dict of arrays, Arrow, pandas or polars. Columns that are float64 are not copied."""
+"""Batches are read: their columns as float64, ids, times and groups. Columns that are float64 are not copied."""
 
 from __future__ import annotations
 
 import datetime
-import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from topwatch.core.arrays import NO_INTS
+from topwatch.monitor.batch_columns import FOREIGN, RowDicts, by_columns, column_of, converted, names_of
 from topwatch.query.errors import DataError, missing_column
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 NANOSECONDS = "timestamps"
 SECONDS = "numbers (seconds)"
@@ -66,9 +63,6 @@ def _taken(column: Any, rows: np.ndarray | slice) -> Any:
     return column.take(pa.array(rows))
 
 
-# What other libraries raise for a column that they cannot convert; Arrow's errors are among them.
-_FOREIGN = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
-
 Words = Mapping[str, tuple[str, tuple[str | int, ...]]]
 
 
@@ -93,7 +87,7 @@ def read(
 
     Parameters
     ----------
-    batch : mapping, Arrow table or record batch, pandas or polars data frame
+    batch : mapping, list of mappings, Arrow table or record batch, pandas or polars data frame
         The rows.
     needed : mapping of column to query name
         Numeric columns, each with a query that needs it.
@@ -107,21 +101,25 @@ def read(
     order : sequence of str
         Names of the columns that say which row comes first where times are equal.
     """
-    names = _names(batch)
+    sources = [column for column, _ in (words or {}).values()]
+    extra = (*by, *order, *(name for name in (id, time) if name is not None))
+    batch = by_columns(batch, {*needed, *sources, *extra})
+    names = names_of(batch)
     coded = {column: of for column, of in (words or {}).items() if column not in names}
     wanted = {coded[c][0] if c in coded else c: f"needed by query {query!r}" for c, query in needed.items()}
     if id is not None:
-        wanted.setdefault(id, "the id column")
+        wanted.setdefault(id, "the id column" if words else "the id column; id=None calls rows by their ordinals")
     if time is not None:
         wanted.setdefault(time, "the time column")
     for name in by:
         wanted.setdefault(name, "a by column")
     for name in order:
         wanted.setdefault(name, "an order column")
+    empty = isinstance(batch, RowDicts) and not batch.rows  # no row says which columns there are
     for column, why in wanted.items():
-        if column not in names:
+        if column not in names and not empty:
             raise missing_column("batch", column, names, why)
-    raw = {column: _column(batch, column) for column in wanted}
+    raw = {column: column_of(batch, column) for column in wanted}
     rows = _rows(batch, raw)
     columns = []
     for column in needed:
@@ -140,78 +138,10 @@ def read(
     )
 
 
-def _converted(convert: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function on a column, whose name comes first, to raise our own error for those of other libraries."""
-
-    @functools.wraps(convert)
-    def refusing(*args: P.args, **named: P.kwargs) -> T:
-        try:
-            return convert(*args, **named)
-        except DataError:
-            raise
-        except _FOREIGN as error:
-            reason = str(error).splitlines()[:1] or [type(error).__name__]
-            raise DataError(f"batch: column {args[0]!r} cannot be read: {reason[0]}") from None
-
-    return refusing
-
-
-def _names(batch: Any) -> list[str]:
-    if isinstance(batch, Mapping):
-        return list(batch)
-    if hasattr(batch, "schema") and hasattr(batch, "column_names"):
-        return list(batch.column_names)
-    if hasattr(batch, "columns") and hasattr(batch, "__getitem__"):
-        return list(batch.columns)
-    raise DataError(
-        f"batch: expected a dict of arrays, an Arrow table, a pandas or a polars data frame, got {type(batch).__name__}"
-    )
-
-
-def _column(batch: Any, name: str) -> Any:
-    column = native(name, batch[name])
-    if isinstance(column, str | bytes) or not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
-        raise DataError(f"batch: column {name!r}: expected an array, got {column!r}")
-    return column
-
-
-@_converted
-def native(name: str, column: Any) -> Any:
-    """Return a column as NumPy or Arrow has it, without copying where that can be."""
-    kind = type(column).__module__.partition(".")[0]
-    if kind in ("pandas", "polars", "pyarrow") and getattr(column, "ndim", 1) != 1:
-        raise DataError(f"batch: column {name!r}: expected one dimension, got a {type(column).__name__}")
-    if kind == "pandas":
-        if isinstance(column.dtype, np.dtype):
-            return column.to_numpy()
-        column = getattr(column, "array", column)  # of a series
-        if hasattr(column, "__arrow_array__"):
-            return column.__arrow_array__()
-        import pyarrow as pa
-
-        return pa.array(column, from_pandas=True)  # times with a zone
-    if kind == "polars":
-        if str(column.dtype) == "Object" and len(column):  # in Arrow they would be addresses in memory
-            raise DataError(f"batch: column {name!r} has Python objects; expected numbers, text or times")
-        column = column.to_arrow()
-        kind = "pyarrow"
-    if kind == "pyarrow":
-        import pyarrow as pa
-
-        if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks()
-        return column if isinstance(column, pa.Array) else None
-    if isinstance(column, np.ma.MaskedArray):
-        import pyarrow as pa
-
-        return pa.array(column)
-    if isinstance(column, np.ndarray) and column.ndim != 1:
-        raise DataError(f"batch: column {name!r}: expected one dimension, got shape {column.shape}")
-    return column
-
-
 def _rows(batch: Any, raw: Mapping[str, Any]) -> int:
     lengths = {column: len(values) for column, values in raw.items()}
+    if isinstance(batch, RowDicts):
+        return len(batch.rows)
     if not lengths:
         return len(batch) if not isinstance(batch, Mapping) else len(next(iter(batch.values()), ()))
     first = next(iter(lengths))
@@ -224,7 +154,7 @@ def _rows(batch: Any, raw: Mapping[str, Any]) -> int:
     return lengths[first]
 
 
-@_converted
+@converted
 def _numeric(name: str, values: Any) -> np.ndarray:
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         return values.astype(np.float64, copy=False)
@@ -244,7 +174,7 @@ def _numeric(name: str, values: Any) -> np.ndarray:
     return numbers
 
 
-@_converted
+@converted
 def _indices(name: str, values: Any, words: tuple[str | int, ...]) -> np.ndarray:
     """Return the index of each value among the words: -1 where it is none of them, NaN where it is missing."""
     import pyarrow as pa
@@ -283,12 +213,12 @@ def _arrow(name: str, values: Any, expected: str = "values of one type") -> Any:
         return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
     try:
         return pa.array(values, from_pandas=isinstance(values, np.ndarray) and values.dtype == object)
-    except _FOREIGN as error:
+    except FOREIGN as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(f"batch: column {name!r}: expected {expected} ({reason})") from None
 
 
-@_converted
+@converted
 def as_ids(name: str, values: Any) -> Any:
     """Return ids as NumPy numbers where they are numbers, else as an Arrow array; null ids are refused."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
@@ -317,7 +247,7 @@ def as_ids(name: str, values: Any) -> Any:
     return array
 
 
-@_converted
+@converted
 def _as_key(name: str, values: Any) -> Any:
     """Return the values of a `by` column as an Arrow array of a type that does not depend on where they come from."""
     import pyarrow as pa
@@ -351,7 +281,7 @@ def _whole(values: np.ndarray) -> np.ndarray:
     return values.astype(np.uint64 if values.dtype.kind == "u" and values.dtype.itemsize == 8 else np.int64, copy=False)
 
 
-@_converted
+@converted
 def _times(name: str, values: Any) -> tuple[np.ndarray, str]:
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
         times = values.astype(np.float64, copy=False)
@@ -377,7 +307,7 @@ def _times(name: str, values: Any) -> tuple[np.ndarray, str]:
 
 def moment(path: str, time: Any) -> tuple[float, str]:
     """Return a single time as a number, and its kind."""
-    if isinstance(time, bool) or time is None:
+    if isinstance(time, bool | datetime.timedelta | np.timedelta64) or time is None:
         raise DataError(f"{path}: expected a timestamp or a number (seconds), got {time!r}")
     if isinstance(time, int | float | np.integer | np.floating):
         try:

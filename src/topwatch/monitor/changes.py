@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 
 from topwatch.core.arrays import NO_FLOATS, NO_INTS
 from topwatch.core.saved_state import Saved
+from topwatch.monitor import data_frames
+from topwatch.monitor.display import SHOWN, html_table, number_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
 _OPS = ("leave", "enter")
@@ -60,6 +64,13 @@ class Answer(list[Entry]):
     ----------
     note : str
         Empty for an exact answer, else such as ``"approximate: amsa"``.
+
+    Examples
+    --------
+    >>> Answer([Entry("b", 30.0), Entry("c", 20.0)]).to_pandas()
+       rank id  score
+    0     1  b   30.0
+    1     2  c   20.0
     """
 
     def __init__(self, entries: Iterable[Entry] = (), note: str = "") -> None:
@@ -70,6 +81,38 @@ class Answer(list[Entry]):
     def exact(self) -> bool:
         """Whether it is the answer, and not near it."""
         return not self.note
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table with the columns rank, id and score, and of objects also sources and best."""
+        import pyarrow as pa
+
+        names, rows = self._table()
+        large = any(isinstance(entry.id, int) and entry.id >= 1 << 63 for entry in self)  # of uint64
+        types = {"rank": pa.int64(), "id": pa.uint64() if large else None, "score": pa.float64(), "best": pa.float64()}
+        columns = zip(*rows, strict=True) if rows else [()] * len(names)
+        arrays = [pa.array(list(column), types.get(name)) for name, column in zip(names, columns, strict=True)]
+        return pa.table(arrays, names=names)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame with the columns of :meth:`to_arrow`."""
+        return data_frames.to_pandas(self.to_arrow())
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return a polars data frame with the columns of :meth:`to_arrow`."""
+        return data_frames.to_polars(self.to_arrow())
+
+    def _table(self, most: int | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Return the columns and at most so many rows."""
+        entries = self[:most]
+        objects = [one for one in entries if isinstance(one, ObjectEntry)]
+        if objects:
+            detailed = [(rank, *one, one.sources, one.best) for rank, one in enumerate(objects, 1)]
+            return ["rank", "id", "score", "sources", "best"], detailed
+        return ["rank", "id", "score"], [(rank, *one) for rank, one in enumerate(entries, 1)]
+
+    def _repr_html_(self) -> str:
+        caption = number_of(len(self), "row", "rows") + (f", {self.note}" if self.note else "")
+        return html_table(caption, *self._table(SHOWN), more=len(self) - SHOWN)
 
 
 class Change(NamedTuple):
@@ -131,6 +174,8 @@ class Groups(NamedTuple):
 class Changes:
     """Changes in order, as arrays; iterating makes one :class:`Change` at a time.
 
+    An index gives one change, a slice the changes there as arrays.
+
     Examples
     --------
     >>> import topwatch as tw
@@ -139,6 +184,11 @@ class Changes:
     [Change(at=1, query='top', op='enter', id=7, score=1.0),
      Change(at=2, query='top', op='leave', id=7, score=1.0),
      Change(at=2, query='top', op='enter', id=8, score=3.0)]
+    >>> more = m.push({"id": [9], "x": [5.0]})
+    >>> more[-1]
+    Change(at=3, query='top', op='enter', id=9, score=5.0)
+    >>> more[1:]
+    <Changes: 1 in 1 query>
     """
 
     def __init__(
@@ -181,6 +231,31 @@ class Changes:
                 change._by, change._grouped = next(by), True
             yield change
 
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Change: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Changes: ...
+
+    def __getitem__(self, key: SupportsIndex | slice) -> Change | Changes:
+        if isinstance(key, slice):
+            return self._slice(key)
+        index, size = operator.index(key), len(self)
+        if not -size <= index < size:
+            raise IndexError(f"changes: expected an index from {-size} to {size - 1}, got {index}")
+        return next(iter(self._slice(slice(index % size, index % size + 1))))
+
+    def _slice(self, key: slice) -> Changes:
+        """Return some of the changes; the arrays are views where that can be."""
+        groups = None if self.groups is None else self.groups._replace(number=self.groups.number[key])
+        at, query, op = self.at[key], self._query[key], self._op[key]
+        result = Changes(self._names, at, query, op, self._ids[key], self.score[key], self.ticks[key], groups)
+        if self._notes:
+            ends = np.cumsum([times for times, _ in self._notes])
+            runs = np.searchsorted(ends, np.arange(*key.indices(len(self))), side="right").tolist()
+            result._notes = [(len(list(same)), self._notes[run][1]) for run, same in itertools.groupby(runs)]
+        return result
+
     def to_arrow(self) -> pa.Table:
         """Return a table with the columns at, query, op, id and score.
 
@@ -212,7 +287,11 @@ class Changes:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a data frame with the columns of :meth:`to_arrow`."""
-        return self.to_arrow().to_pandas()
+        return data_frames.to_pandas(self.to_arrow())
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return a polars data frame with the columns of :meth:`to_arrow`."""
+        return data_frames.to_polars(self.to_arrow())
 
     def noted(self, note: str) -> Changes:
         """Return the changes with a note, where they have none yet."""
@@ -230,7 +309,16 @@ class Changes:
         return result
 
     def __repr__(self) -> str:
-        return f"<Changes: {len(self):,} in {len(np.unique(self._query)):,} queries>"
+        return f"<Changes: {len(self):,} in {number_of(len(np.unique(self._query)), 'query', 'queries')}>"
+
+    def _repr_html_(self) -> str:
+        by = [] if self.groups is None else list(self.groups.names)
+        note = ["note"] if self._notes else []
+        rows = []
+        for change in self[:SHOWN]:
+            group = change.by if len(by) > 1 else (change.by,) * len(by)
+            rows.append((*group, *change, *(change.note for _ in note)))
+        return html_table(repr(self)[1:-1], [*by, *Change._fields, *note], rows, len(self) - SHOWN)
 
 
 def join(names: list[str], parts: list[Changes]) -> Changes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from topwatch.core.saved_state import Fields, Saved
 from topwatch.monitor import batches, planner
 from topwatch.monitor.batches import Batch
 from topwatch.monitor.changes import Answer, Changes
+from topwatch.monitor.display import number_of
 from topwatch.monitor.group_keys import GroupKeys
 from topwatch.monitor.group_windows import EngineWindows, GroupMonitor, MonitorWindows, Windows
 from topwatch.monitor.ingest import changing, reading
@@ -54,6 +55,8 @@ class GroupedMonitor(Monitor):
     [Entry(id=3, score=9.0)]
     >>> m.answers("top")
     {'north': [Entry(id=3, score=9.0)], 'south': [Entry(id=2, score=1.0)]}
+    >>> m
+    <GroupedMonitor: 1 query over the last 2 rows for each region, 2 groups so far>
     """
 
     def _execute(self, plan: PhysicalPlan, queries: Mapping[str, Query]) -> None:
@@ -121,10 +124,23 @@ class GroupedMonitor(Monitor):
         self._check_deletions()
         return self._own_monitors("rows were deleted").delete(self._group(by), ids)
 
-    @reading
-    def answer(self, name: str | None = None, by: Any = None) -> Answer:
-        """Return a query's answer in a group as of its last evaluation; with one query its name can be left out."""
-        return self._windows.answer(self._group(by), self._named(name))
+    @overload
+    def answer(self, name: str, by: Any = None) -> Answer: ...
+
+    @overload
+    def answer(self, name: None = None, by: Any = None) -> Answer | Any: ...
+
+    def answer(self, name: str | None = None, by: Any = None) -> Answer | dict[str, Answer]:
+        """Return a query's answer in a group as of its last evaluation.
+
+        Without a name it is that of the only query. Where there are several, or none, it is a dict of their answers by
+        name.
+        """
+        self._integrity.check()
+        group = self._group(by)
+        if name is None and len(self._queries) != 1:
+            return {one: self._windows.answer(group, one) for one in self._queries}
+        return self._windows.answer(group, self._named(name))
 
     @reading
     def answers(self, name: str | None = None) -> dict[Any, Answer]:
@@ -209,6 +225,10 @@ class GroupedMonitor(Monitor):
         return header, {**arrays, **{f"windows {name}": array for name, array in self._windows.save().items()}}
 
     # ---- how it is done
+
+    @property
+    def _so_far(self) -> str:
+        return f"{number_of(len(self._keys), 'group', 'groups')} so far"
 
     def _load(self, header: Fields, saved: Saved) -> None:
         from topwatch.monitor import serialization

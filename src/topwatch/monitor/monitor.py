@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from topwatch.core.saved_state import Fields, Saved
 from topwatch.monitor import planner
 from topwatch.monitor.batches import NANOSECONDS, Batch
 from topwatch.monitor.changes import Answer, Changes
+from topwatch.monitor.display import number_of
 from topwatch.monitor.ingest import Ingest, Integrity, changing, reading
 from topwatch.monitor.planner import PhysicalPlan, QueryPlan
 from topwatch.monitor.reorder_buffer import ReorderBuffer
@@ -65,6 +66,8 @@ class Monitor:
     [Entry(id='a', score=1.0)]
     >>> [(c.op, c.id) for c in m.advance(60.0)]
     [('leave', 'a'), ('enter', 'b')]
+    >>> m
+    <Monitor: 1 query over the last 1 minute, 2 rows so far>
     """
 
     def __new__(cls, *_: Any, by: Any = None, **__: Any) -> Self:
@@ -131,7 +134,11 @@ class Monitor:
 
     @changing
     def push(self, batch: Any) -> Changes:
-        """Take in a batch of rows and return the changes. A batch that is refused changes nothing."""
+        """Take in a batch of rows and return the changes. A batch that is refused changes nothing.
+
+        A batch is a dict of arrays, an Arrow table or record batch, a pandas or polars data frame, a list of rows (each
+        a dict; what a row lacks is null), or a single row (a dict of single values).
+        """
         read = self._ingest.read(batch, ordered=self._reorder_buffer is None)
         if self._reorder_buffer is not None and read.rows:
             read = self._ingest.released(self._reorder_buffer.take(read, self._ingest.unit()))
@@ -174,11 +181,23 @@ class Monitor:
         result: np.ndarray = read.times < now
         return result
 
-    @reading
-    def answer(self, name: str | None = None) -> Answer:
-        """Return a query's answer as of the last evaluation, best first; with one query its name can be left out."""
-        assigned = self._serving.find(name)
-        return full_answer(assigned, self._serving.lines(assigned), self._serving.note(assigned))
+    @overload
+    def answer(self, name: str) -> Answer: ...
+
+    @overload
+    def answer(self, name: None = None) -> Answer | Any: ...
+
+    def answer(self, name: str | None = None) -> Answer | dict[str, Answer]:
+        """Return a query's answer as of the last evaluation, best first.
+
+        Without a name it is that of the only query. Where there are several, or none, it is a dict of their answers by
+        name.
+        """
+        self._integrity.check()
+        assigned = self._serving.assigned
+        if name is None and len(assigned) != 1:
+            return {one: self._answer(one) for one in assigned}
+        return self._answer(name)
 
     @reading
     def lines(self, name: str | None = None) -> list[Line]:
@@ -292,13 +311,28 @@ class Monitor:
 
         return cls.from_state(*unpack(blob))
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.plan.scope}, {self._so_far}>"
+
+    def _repr_html_(self) -> str:
+        return self.plan.html(repr(self)[1:-1])
+
     # ---- how it is done
+
+    @property
+    def _so_far(self) -> str:
+        return f"{number_of(self._serving.feed.end, 'row', 'rows')} so far"
 
     def _load(self, header: Fields, saved: Saved) -> None:
         """Continue from a state, in a monitor without queries."""
         from topwatch.monitor import serialization
 
         self._serving, self._reorder_buffer = serialization.load_window(header, saved, self._settings, self._ingest)
+
+    def _answer(self, name: str | None) -> Answer:
+        """Return the answer of one query."""
+        assigned = self._serving.find(name)
+        return full_answer(assigned, self._serving.lines(assigned), self._serving.note(assigned))
 
     def _has_values(self, column: int) -> bool:
         """Return whether a row of the window, or one that is buffered, has a value in a column, given by its index."""

@@ -22,6 +22,7 @@ from topwatch.algorithms.registry import (
     preferred,
     rougher,
 )
+from topwatch.monitor.display import SHOWN, html_table, number_of
 from topwatch.query.errors import PlanError, QueryError, nearest_name
 from topwatch.query.queries import Dominating, FrequentSkyline, IncompleteTopK, Nearest, Query, TopK
 from topwatch.query.windows import LastRows, LastTime, Latest, Window, bytes_in_words, duration, in_words
@@ -34,6 +35,7 @@ Grouping = Literal["one window", "grouped engine", "a monitor for each group"]
 Operator = Literal["in process", "transformWithStateInPandas", "sorted partitions"]
 Backend = Literal["memory", "folder", "state store"]
 
+NAMED = 5  # queries that a plan's repr names
 MOST_CELLS = 1 << 24  # of a grid
 MANY_QUERIES = 24  # from here on, queries that read the same columns have an engine and a grid of their own
 
@@ -51,7 +53,7 @@ class QueryPlan:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PhysicalPlan:
     """How standing queries are served.
 
@@ -112,11 +114,24 @@ class PhysicalPlan:
 
     def lines(self, notes: Sequence[str] | None = None) -> list[str]:
         """Return the plan line by line; ``notes`` are appended to the lines of the queries."""
-        number = len(self.queries)
-        what = f"{number:,} {'query' if number == 1 else 'queries'}"
-        result = [f"{what} over the {self.window}{self._each_group}, evaluated {_evaluated(self.every)}"]
-        pairs = zip(self.queries, notes if notes is not None else [""] * number, strict=True)
+        result = [self._first_line]
+        pairs = zip(self.queries, notes if notes is not None else [""] * len(self.queries), strict=True)
         result += [f"{query.query}: {query.algorithm} – {query.reason}{note}" for query, note in pairs]
+        return result + self._rest
+
+    @property
+    def scope(self) -> str:
+        """How many queries there are, and over which rows, in words."""
+        return f"{number_of(len(self.queries), 'query', 'queries')} over the {self.window}{self._each_group}"
+
+    @property
+    def _first_line(self) -> str:
+        return f"{self.scope}, evaluated {_evaluated(self.every)}"
+
+    @property
+    def _rest(self) -> list[str]:
+        """What is so for all queries, line by line."""
+        result = []
         if self.by:
             result.append(f"groups: {self.grouping} – {self.grouping_reason}")
         if self.operator != "in process":
@@ -128,6 +143,19 @@ class PhysicalPlan:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def __repr__(self) -> str:
+        shown = [f"{one.query} by {one.algorithm}" for one in self.queries[:NAMED]]
+        more = [f"{len(self.queries) - NAMED:,} more"] if len(self.queries) > NAMED else []
+        return f"<PhysicalPlan: {self.scope}{': ' if shown else ''}{', '.join(shown + more)}>"
+
+    def _repr_html_(self) -> str:
+        return self.html(self._first_line, self._rest)
+
+    def html(self, caption: str, notes: Sequence[str] = ()) -> str:
+        """Return which algorithm serves which query as an HTML table."""
+        rows = [(one.query, one.algorithm, one.reason) for one in self.queries[:SHOWN]]
+        return html_table(caption, ("query", "algorithm", "why"), rows, len(self.queries) - SHOWN, notes)
 
 
 def _evaluated(every: int | str | datetime.timedelta) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from topwatch.query.errors import QueryError
 from topwatch.query.incomplete_topk import IncompleteTopK
 from topwatch.query.ranking import Range, Ranking, check_common, check_k
-from topwatch.query.scores import Score, distance, finite_number
+from topwatch.query.scores import Score, ScoreLike, as_score, distance, finite_number
 
 __all__ = [
     "KINDS",
@@ -63,8 +63,8 @@ class TopK(_Scored):
     ----------
     k : int
         How many rows.
-    score : Score
-        See :mod:`topwatch.query.scores`.
+    score : Score, str or mapping of column to weight
+        See :mod:`topwatch.query.scores`. The name of a column and a mapping are short for a ``linear`` score.
     name : str, optional
         What changes and answers call it; given by the monitor when left out.
     where : mapping of column to (low, high), optional
@@ -75,6 +75,8 @@ class TopK(_Scored):
     >>> from topwatch import TopK, linear
     >>> TopK(k=10, score=linear(bytes=1.0), where={"port": (0, 1023)}).columns
     ('bytes', 'port')
+    >>> TopK(10, score="bytes") == TopK(10, score={"bytes": 1.0}) == TopK(10, score=linear(bytes=1.0))
+    True
     """
 
     k: int
@@ -82,8 +84,14 @@ class TopK(_Scored):
     name: str | None = None
     where: Mapping[str, Range] = field(default_factory=dict, hash=False)
 
+    if TYPE_CHECKING:  # it takes more than the field holds
+
+        def __init__(
+            self, k: int, score: ScoreLike, name: str | None = None, where: Mapping[str, Range] = ...
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        _check_score(self)
+        object.__setattr__(self, "score", as_score("TopK: score", self.score))
         check_common(self)
         check_k(type(self).__name__, self.k)
 
@@ -114,11 +122,13 @@ class Nearest(_Scored):
 
 @dataclass(frozen=True)
 class Threshold(_Scored):
-    """Every row whose score is better than ``above`` (for a distance: smaller).
+    """Every row whose score is better than ``above`` (for a distance: smaller); ``score`` is as of :class:`TopK`.
 
     >>> from topwatch import Threshold, linear
     >>> Threshold(score=linear(bytes=1.0), above=0.9).columns
     ('bytes',)
+    >>> Threshold(score="bytes", above=0.9).score == linear(bytes=1.0)
+    True
     """
 
     score: Score
@@ -126,8 +136,14 @@ class Threshold(_Scored):
     name: str | None = None
     where: Mapping[str, Range] = field(default_factory=dict, hash=False)
 
+    if TYPE_CHECKING:  # it takes more than the field holds
+
+        def __init__(
+            self, score: ScoreLike, above: float, name: str | None = None, where: Mapping[str, Range] = ...
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        _check_score(self)
+        object.__setattr__(self, "score", as_score("Threshold: score", self.score))
         check_common(self)
         object.__setattr__(self, "above", finite_number("Threshold: above", self.above))
 
@@ -272,12 +288,6 @@ KINDS = (TopK, Nearest, Threshold, Dominating, Skyline, FrequentSkyline, Incompl
 def snapshots_of(query: Query) -> int:
     """Return how many of the last evaluations a query counts over: 1 unless it is a :class:`FrequentSkyline`."""
     return int(query.snapshots) if isinstance(query, FrequentSkyline) else 1
-
-
-def _check_score(query: TopK | Threshold) -> None:
-    if not isinstance(query.score, Score):
-        kind = type(query).__name__
-        raise QueryError(f"{kind}: score: expected linear(...), distance(...) or another score, got {query.score!r}")
 
 
 def checked_prefer(kind: str, prefer: object) -> dict[str, Direction]:

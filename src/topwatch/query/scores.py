@@ -10,7 +10,7 @@ import math
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from topwatch.query import expressions
 from topwatch.query.errors import QueryError, nearest_name
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Kind = Literal["linear", "product", "quadratic", "distance", "expr"]
+ScoreLike: TypeAlias = "Score | str | Mapping[str, float]"  # what as_score takes
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,25 @@ def expr(text: str, increasing: Sequence[str] = (), decreasing: Sequence[str] = 
     return Score(
         "expr", expression.columns, (), expression, increasing=frozenset(increasing), decreasing=frozenset(decreasing)
     )
+
+
+def as_score(path: str, score: object) -> Score:
+    """Return what a query ranks by: a score, or a column or mapping of column to weight as a :func:`linear` one.
+
+    >>> str(as_score("TopK: score", "px")), str(as_score("TopK: score", {"px": 3.0, "ms": -1.0}))
+    ('linear(px=1)', 'linear(px=3, ms=-1)')
+    """
+    if isinstance(score, Score):
+        return score
+    if not isinstance(score, str | Mapping):
+        raise QueryError(
+            f"{path}: expected linear(...), distance(...) or another score, the name of a column, or a mapping of"
+            f" column to weight, got {score!r}"
+        )
+    try:
+        return linear({score: 1.0} if isinstance(score, str) else score)
+    except QueryError as error:
+        raise QueryError(f"{path}: {error}") from None
 
 
 def _weighted(kind: Kind, given: Mapping[str, float] | None, more: Mapping[str, float]) -> Score:

@@ -193,7 +193,7 @@ def test_a_refused_first_batch_settles_nothing(rng: np.random.Generator) -> None
     both.push(stream)
 
 
-@pytest.mark.parametrize("moment", [0.0, float("nan"), float("inf"), "soon", None], ids=repr)
+@pytest.mark.parametrize("moment", [0.0, float("nan"), float("inf"), "soon", None, np.timedelta64(9, "ns")], ids=repr)
 def test_advance_to_nowhere(moment: Any, rng: np.random.Generator) -> None:
     stream = stream_of(rng)
     both = Lockstep(QUERIES, Window("time", 5), 7)

@@ -48,6 +48,25 @@ def test_remove_finds_the_only_query() -> None:
     assert [entry.id for entry in m.answer(by="a")] == [1]
 
 
+def test_answers_of_several_queries() -> None:
+    two = [tw.TopK(k=1, score="x", name="high"), tw.Nearest(k=1, point={"x": 0.0}, name="low")]
+    rows = {"id": [1, 2, 3], "x": [1.0, 2.0, 3.0], "g": ["a", "a", "b"]}
+    for extra in ([], [tw.Threshold(score="x", above=1.5, name="over")]):  # one engine, and a monitor for each group
+        m = tw.Monitor([*two, *extra], window=tw.last(5), by="g")
+        m.push(rows)
+        answers = m.answer(by="a")
+        assert list(answers) == [query.name for query in m.queries]
+        assert all(answers[name] == m.answer(name, by="a") for name in answers)
+        assert (answers["high"], answers["low"]) == ([(2, 2.0)], [(1, 1.0)])
+        with pytest.raises(tw.QueryError, match="say which, by="):
+            m.answer()
+    for query in m.queries[1:]:
+        m.remove(query.name)
+    assert m.answer(by="a") == [(2, 2.0)]
+    m.remove(None)
+    assert m.answer(by="a") == {}
+
+
 def test_by_is_given_by_name() -> None:
     with pytest.raises(TypeError, match="positional"):
         tw.Monitor(QUERIES[0], tw.last(5), 1, "auto", "id", None, "changes", None, None, "g")  # type: ignore[misc]

@@ -28,7 +28,13 @@ QUERIES: dict[str, Case] = {
     "no point": (lambda: tw.Nearest(k=1, point={}), ("column",)),
     "a point that is a list": (lambda: tw.Nearest(k=1, point=[1, 2]), ("point", r"\[1, 2\]")),
     "a point that is not a number": (lambda: tw.Nearest(k=1, point={"lat": NAN}), ("lat", "nan", "number")),
-    "a score that is a column": (lambda: tw.TopK(k=1, score="bytes"), ("score", "bytes", "linear")),
+    "a score that is a number": (lambda: tw.TopK(k=1, score=5), ("TopK: score", "linear", "mapping", "got 5")),
+    "a score in a list": (lambda: tw.TopK(k=1, score=["bytes"]), ("score", r"\['bytes'\]", "linear", "column")),
+    "a score of no column": (lambda: tw.TopK(k=1, score={}), ("TopK: score", "column")),
+    "a column without a name": (lambda: tw.TopK(k=1, score=""), ("TopK: score", "column", "non-empty", "''")),
+    "a column in a word": (lambda: tw.TopK(k=1, score={"px": "much"}), ("TopK: score", "px", "number", "'much'")),
+    "a threshold on None": (lambda: tw.Threshold(score=None, above=1), ("Threshold: score", "linear", "None")),
+    "a threshold on NaN": (lambda: tw.Threshold(score={"px": NAN}, above=1), ("Threshold: score", "px", "nan")),
     "dominating k of 0": (lambda: tw.Dominating(k=0, prefer={"a": "min"}), (r"\bk\b", "0", "at least 1")),
     "nothing preferred": (lambda: tw.Dominating(k=1, prefer={}), ("prefer", "{}", "'min' or 'max'")),
     "prefer in a list": (lambda: tw.Dominating(k=1, prefer=["a"]), ("prefer", r"\['a'\]", "mapping")),
@@ -99,7 +105,7 @@ MONITORS: dict[str, Case] = {
     "negative slack": (lambda: monitor(algorithm="reserve", slack=-1), ("slack", "-1", "at least")),
     "no kmax": (lambda: monitor(algorithm="tsl", kmax=0), ("kmax", "0", "at least")),
     "an answer of nobody": (lambda: monitor().answer("tap"), ("'tap'", "'top'")),
-    "an answer of many": (lambda: monitor([TOP, tw.TopK(2, BYTES, "two")]).answer(), ("name", "top", "two")),
+    "lines of many": (lambda: monitor([TOP, tw.TopK(2, BYTES, "two")]).lines(), ("name", "top", "two")),
     "remove nobody": (lambda: monitor().remove("tap"), ("'tap'", "'top'")),
     "add one name twice": (lambda: monitor().add(TOP), ("name", "'top'")),
     "add something else": (lambda: monitor().add("top"), ("quer", "'top'", "TopK")),
@@ -142,6 +148,12 @@ def test_restore_of_half_a_snapshot() -> None:
     blob = monitor().snapshot()
     with refused(tw.TopwatchError, "snapshot"):
         tw.Monitor.restore(blob[: len(blob) // 2])
+
+
+def test_a_column_or_weights_are_a_score() -> None:
+    assert tw.TopK(1, "px").score == tw.TopK(1, {"px": 1}).score == tw.linear(px=1.0)
+    assert tw.Threshold({"a b": 3.0, "c": -1.0}, 0.5).score == tw.linear({"a b": 3.0, "c": -1.0})
+    assert hash(tw.TopK(1, "px")) == hash(tw.TopK(1, tw.linear(px=1.0)))
 
 
 def test_queries_cannot_be_changed() -> None:

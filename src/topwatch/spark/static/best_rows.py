@@ -20,7 +20,7 @@ import numpy as np
 from topwatch.query.errors import DataError, QueryError, missing_column
 from topwatch.query.queries import Direction, Dominating, TopK, checked_prefer
 from topwatch.query.ranking import check_k
-from topwatch.query.scores import Score
+from topwatch.query.scores import ScoreLike
 from topwatch.spark.session import is_nested, quoted
 from topwatch.spark.static.selection import Band, Choice, ChoiceInPartition, Dominant, Named, Scored, signs
 
@@ -38,7 +38,7 @@ SAMPLED = 0.02  # of the rows
 STRONG = 1024  # rows at most that all tasks get
 
 
-def top(df: DataFrame, k: int, score: Score, by: By = None) -> DataFrame:
+def top(df: DataFrame, k: int, score: ScoreLike, by: By = None) -> DataFrame:
     """Return the k rows with the best score, with columns ``score`` and ``rank``.
 
     Parameters
@@ -47,8 +47,9 @@ def top(df: DataFrame, k: int, score: Score, by: By = None) -> DataFrame:
         Static.
     k : int
         How many rows.
-    score : Score
-        ``tw.linear(...)``, ``tw.distance(...)`` (smaller is better) or another; see :mod:`topwatch.query.scores`.
+    score : Score, str or mapping of column to weight
+        ``tw.linear(...)``, ``tw.distance(...)`` (smaller is better) or another; see :mod:`topwatch.query.scores`. The
+        name of a column and a mapping are short for a ``linear`` score.
     by : str or list of str, optional
         Columns; each of their values has its own answer.
 
