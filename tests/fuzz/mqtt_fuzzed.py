@@ -51,7 +51,7 @@ def _message(rng: np.random.Generator) -> bytes:
     if kind == 5:
         return Filter(id, tick, run, int(pick(rng, [1, 2])), (0.0,) * len(values), (1.0,) * len(values)).encode()
     if kind == 6:
-        return Schedule(id, tick, run, int(pick(rng, [0, 1, 2])), 7, 0.5).encode()
+        return Schedule(id, tick, run, int(pick(rng, [0, 2])), 7, 0.5).encode()
     return encode_tick(int(pick(rng, [0, 1, 7])), tick)
 
 

@@ -150,7 +150,7 @@ class Schedule(_Message):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.mode not in range(len(MODES)) or not 0 <= self.seed < 1 << 64 or not 0.0 < self.rate <= 1.0:
+        if self.mode not in (ALL, SAMPLE) or not 0 <= self.seed < 1 << 64 or not 0.0 < self.rate <= 1.0:
             raise DataError(f"schedule: mode {self.mode!r}, seed {self.seed!r} and rate {self.rate!r} make no schedule")
 
     def _body(self) -> bytes:
