@@ -15,11 +15,13 @@ from tests.fuzz.random_queries import pick
 from tests.fuzz.words import bytes_changed
 from topwatch.edge.mqtt.agent import Agent
 from topwatch.edge.mqtt.connection import Broker, Topics, checked_id, encode_tick
-from topwatch.edge.mqtt.coordinator import Coordinator
+from topwatch.edge.mqtt.coordinator import OFFLINE, Coordinator
+from topwatch.edge.mqtt.result import payload_of
 from topwatch.edge.protocol import Server
-from topwatch.edge.protocol.messages import Filter, Join, Leave, Probe, Reply, Schedule, Update
+from topwatch.edge.protocol.messages import Filter, Join, Leave, Probe, Refusal, Reply, Schedule, Update
 
 TOPICS = ["topwatch/up/a", "topwatch/up/b", "topwatch/up/", "topwatch/up", "topwatch/down/a", "topwatch/tick"]
+TOPICS += ["topwatch/status"]
 TOPICS += ["", "x", "topwatch/up/a/b", "topwatch/up/\x00", "topwatch/up/" + "é" * 99]
 IDS = ["a", "a", "b", "é", "a/b"]
 
@@ -43,7 +45,7 @@ def make(rng: np.random.Generator) -> Case:
 def _message(rng: np.random.Generator) -> bytes:
     id, tick, run = pick(rng, IDS), int(pick(rng, [0, 1, 2, 5, 2**32 - 1])), int(pick(rng, [0, 1]))
     values = tuple(float(pick(rng, [0.0, 1.0, np.nan, np.inf])) for _ in range(int(pick(rng, [1, 2, 2, 3]))))
-    kind = int(rng.integers(0, 9))
+    kind = int(rng.integers(0, 11))
     if kind < 3:
         return (Join, Update, Reply)[kind](id, tick, run, values).encode()
     if kind < 5:
@@ -51,7 +53,11 @@ def _message(rng: np.random.Generator) -> bytes:
     if kind == 5:
         return Filter(id, tick, run, int(pick(rng, [1, 2])), (0.0,) * len(values), (1.0,) * len(values)).encode()
     if kind == 6:
-        return Schedule(id, tick, run, int(pick(rng, [0, 1, 2])), 7, 0.5).encode()
+        return Schedule(id, tick, run, int(pick(rng, [0, 2])), 7, 0.5).encode()
+    if kind == 7:
+        return Refusal(id, tick, run, pick(rng, ["expected 2 values, got 3", "é" * 100])).encode()
+    if kind == 8:
+        return OFFLINE
     return encode_tick(int(pick(rng, [0, 1, 7])), tick)
 
 
@@ -66,6 +72,9 @@ def run(case: Case) -> None:
             result = coordinator.tick()
             assert set(result.skyline or []) <= set(result.devices)
             json.dumps(result.line())
+            answer = json.loads(payload_of(result, {id: coordinator.server.values(id) for id in result.devices}))
+            assert set(answer["values"]) <= set(answer["ids"])
+            assert len(result.refusals) <= result.refused
         elif whom == "coordinator":
             coordinator._receive(what[0], base64.b64decode(what[1]))
         else:

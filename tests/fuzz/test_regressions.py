@@ -14,7 +14,7 @@ import pytest
 import topwatch as tw
 from tests.support.refusal import refused
 from topwatch.edge.mqtt.connection import Broker, Topics, checked_id
-from topwatch.edge.protocol.messages import Join, Leave, Update, decode
+from topwatch.edge.protocol.messages import FILTER, MIXED, SAMPLE, Join, Leave, Schedule, Update, decode
 from topwatch.edge.protocol.server import Server
 from topwatch.monitor.stream_settings import Settings
 from topwatch.testing.lockstep import Lockstep
@@ -172,6 +172,15 @@ def test_a_message_with_a_nan_that_arithmetic_complains_of() -> None:
     server.begin(1)
     server.receive(Join("a", 1, 1, (1.0, 2.0)))
     server.receive(Update("a", 1, 1, message.values))
+
+
+@pytest.mark.parametrize("mode", [FILTER, MIXED])
+def test_a_schedule_with_a_mode_that_needs_a_filter(mode: int) -> None:
+    """A device without a filter cannot compare its values with one."""
+    data = bytearray(Schedule("a", 1, 1, SAMPLE, 7, 0.5).encode())
+    data[-17] = mode
+    with refused(tw.DataError, "schedule: mode"):
+        decode(bytes(data))
 
 
 def test_a_broker_without_a_name() -> None:

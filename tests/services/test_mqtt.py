@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import agent_runs
+from tests.support.mqtt_checks import PATIENCE, PREFER, assert_retained, until
 from tests.support.servers.maven_jars import UnavailableError
 from tests.support.servers.mosquitto import mosquitto
 
@@ -26,9 +25,6 @@ from topwatch.edge.protocol import Server
 from topwatch.edge.protocol.messages import Join, Update
 from topwatch.query.errors import TopwatchError
 
-PREFER = {"x": "min", "y": "min"}
-PATIENCE = 0.1
-
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
@@ -37,27 +33,6 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
             yield result
     except UnavailableError as error:
         pytest.skip(str(error))
-
-
-def until(coordinator: Coordinator, is_so: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Go through timestamps until something is so."""
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end
-        coordinator.tick()
-
-
-def assert_retained(port: int, topic: str, expected: dict[str, object]) -> None:
-    """Assert what another client receives from a topic, after the moment that publishing takes."""
-    import paho.mqtt.subscribe as subscribe
-
-    end = time.monotonic() + 20.0
-    while True:
-        message = subscribe.simple(topic, hostname="127.0.0.1", port=port, keepalive=5)
-        result = json.loads(message.payload)
-        if result == expected or time.monotonic() > end:
-            assert result == expected
-            return
 
 
 def test_the_skyline_over_agents_that_are_killed_is_the_oracles(port: int, request: pytest.FixtureRequest) -> None:
@@ -94,9 +69,10 @@ def test_results_are_retained_and_a_restart_goes_on(port: int, tmp_path: Path) -
     assert second.server.tick == last
     until(second, lambda: second.server.skyline == ["b"])
     assert second.server.frequent == ["a"]  # it had most of the window, which has outlived the restart
-    about = {"tick": second.server.tick, "devices": len(second.server.devices)}
-    assert_retained(port, "restart/skyline", {**about, "ids": ["b"]})
-    assert_retained(port, "restart/frequent", {**about, "ids": ["a"]})
+    about = {"tick": second.server.tick, "devices": len(second.server.devices), "refused": second.tick().refused}
+    about["tick"] = second.server.tick
+    assert_retained(port, "restart/skyline", {**about, "ids": ["b"], "values": {"b": {"x": 0.0, "y": 0.0}}})
+    assert_retained(port, "restart/frequent", {**about, "ids": ["a"], "values": {"a": {"x": 1.0, "y": 1.0}}})
     running[1].stop()
     until(second, lambda: second.server.devices == ["a"] and second.server.skyline == ["a"])
     running[0].stop()

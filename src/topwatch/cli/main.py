@@ -285,7 +285,8 @@ def coordinator(
 ) -> None:
     """Announce timestamps, receive the messages of devices and publish the skyline and the frequent skyline, retained.
 
-    Prints a line for each timestamp.
+    Prints a line for each timestamp, and on standard error which devices are refused, and why: at most once a minute
+    for the same device and reason.
     """
     from topwatch.edge.mqtt.coordinator import Coordinator
     from topwatch.edge.protocol import Server
@@ -294,9 +295,15 @@ def coordinator(
     running = Coordinator(server, broker, prefix, every, patience, state=state)
     running.start()
     try:
-        running.run(ticks, lambda result: click.echo(result.line()))
+        running.run(ticks, _show)
     finally:
         running.stop()
+
+
+def _show(result: Any) -> None:
+    click.echo(result.line())
+    for line in result.refusals:
+        click.echo(f"topwatch: {line}", err=True)
 
 
 @edge.command()
@@ -306,17 +313,14 @@ def coordinator(
 def agent(broker: Any, prefix: str, id: str, columns: int) -> None:
     """Speak for the device ID: its values are the last line of standard input, numbers with commas or spaces.
 
-    The device leaves when the input ends.
+    The device leaves when the input ends. It also leaves, with an error and exit code 2, at a line that cannot be used
+    and when the coordinator or the broker refuses it.
     """
-    from topwatch.edge.mqtt.agent import Agent, LastLine
+    from topwatch.edge.mqtt.agent import Agent
+    from topwatch.edge.mqtt.last_line import LastLine, separate
 
-    last = LastLine(sys.stdin, columns)
-    speaking = Agent(id, columns, lambda tick: last.values, broker, prefix)
-    speaking.start()
-    try:
-        last.follow()
-    finally:
-        speaking.stop()
+    last = LastLine(separate(sys.stdin), columns)
+    Agent(id, columns, lambda tick: last.values, broker, prefix).run(last.follow)
 
 
 def _pairs(option: str, items: tuple[str, ...]) -> dict[str, str]:

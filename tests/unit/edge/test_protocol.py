@@ -14,7 +14,18 @@ import pytest
 import topwatch as tw
 from tests.support import moving_records
 from topwatch.edge.protocol import Client, Server, messages, simulate
-from topwatch.edge.protocol.messages import Filter, Join, Leave, Message, Probe, Reply, Schedule, Update, decode
+from topwatch.edge.protocol.messages import (
+    Filter,
+    Join,
+    Leave,
+    Message,
+    Probe,
+    Refusal,
+    Reply,
+    Schedule,
+    Update,
+    decode,
+)
 from topwatch.edge.protocol.methods import METHODS
 
 PREFER = {"a": "min", "b": "max", "c": "min"}
@@ -113,6 +124,8 @@ def test_a_restored_server_goes_on_counting(rng: np.random.Generator) -> None:
         Filter("x", 3, 9),
         Filter("x", 3, 9, 3, (-math.inf, 0.0), (0.5, math.inf)),
         Schedule("x", 3, 9, 2, 2**64 - 1, 0.25),
+        Refusal("x", 3, 9, "expected 2 values, got 3"),
+        Refusal("x" * 64, 3, 9, "ä" * 100),
     ],
     ids=lambda message: type(message).__name__,
 )
@@ -131,7 +144,7 @@ def test_messages_survive_the_wire(message: Message) -> None:
 def test_any_bytes_are_a_message_or_refused(rng: np.random.Generator) -> None:
     for _ in range(3000):
         data = bytearray(rng.bytes(int(rng.integers(0, 80))))
-        data[:2] = bytes([1, int(rng.integers(0, 9))])
+        data[:2] = bytes([1, int(rng.integers(0, 10))])
         try:
             again = decode(bytes(data))
         except tw.DataError:
@@ -155,6 +168,7 @@ def test_what_does_not_fit_is_refused_and_counted() -> None:
     }
     for problem, message in refused.items():
         assert not server.receive(message)
+        assert server.problem == problem
         assert server.counters[f"refused_{problem}"] == 1
     for tick in (0, 2):  # a replay, and one from the future
         assert not server.receive(Update("a", tick, 0, (0.0, 9.0, 0.0)))
@@ -177,6 +191,32 @@ def test_a_client_refuses_orders_that_are_old_or_not_for_it() -> None:
     client.observe(6, [3.0])
     # The filter of timestamp 5 comes late: the newest values were sent already.
     assert client.receive(Filter("a", 5, 0, 1, (0.0,), (2.0,))) == []
+
+
+def test_a_client_keeps_the_reason_of_a_refusal_that_is_for_it() -> None:
+    client = Client("a", 3, run=7)
+    assert client.receive(Refusal("a", 5, 7, "too early")) == []
+    client.observe(5, [1.0, 2.0, 3.0])
+    for other in (Refusal("b", 5, 7, "another device"), Refusal("a", 5, 8, "another run")):
+        assert client.receive(other) == []
+    assert (client.refused, client.refusal) == (3, None)
+    assert client.receive(Refusal("a", 5, 7, "expected 2 values, got 3")) == []
+    assert client.refusal == "expected 2 values, got 3"
+    for reason in ("", "x" * 201, "two\nlines", "\x1b[2J"):
+        with pytest.raises(tw.DataError, match="reason"):
+            Refusal("a", 5, 7, reason)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_server_has_the_last_values_of_devices_in_their_own_columns(method: str) -> None:
+    server = Server(PREFER, method)
+    engine = GroupedEngine(server)
+    engine.tick(0, {"a": np.array([1.0, 2.0, 3.0]), "b": np.array([2.0, math.nan, 4.0])})
+    assert server.values("a") == {"a": 1.0, "b": 2.0, "c": 3.0}
+    assert server.values("b") is None
+    assert server.values("nobody") is None
+    engine.tick(1, {"b": np.array([2.0, 1.0, 4.0])})
+    assert server.values("a") is None
 
 
 def test_a_client_that_is_probed_too_early_replies_with_the_values_that_were_meant() -> None:

@@ -1,25 +1,22 @@
 """The agent of a device: reads values when a timestamp is announced, and reports them only when it must.
 
-Its last will makes the coordinator drop it when the connection breaks; once reconnected, the agent joins again. It
+Its last will makes the coordinator drop it when the connection breaks; once reconnected, the agent joins again. Values
+that cannot be used count as missing, so that no earlier ones stay in force, and :attr:`Agent.refusal` says why. It
 imports neither NumPy nor anything that is compiled.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import secrets
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TextIO
 
-from topwatch.edge.mqtt.connection import Broker, Connection, Topics, checked_id, decode_tick
+from topwatch.edge.mqtt.connection import Broker, Connection, Publication, Topics, checked_id, decode_tick
 from topwatch.edge.protocol.client import Client
 from topwatch.edge.protocol.messages import Leave, Message, decode
 from topwatch.query.errors import DataError
-
-_BETWEEN = re.compile(r"[\s,;]+")
-_LONGEST = 4096  # characters of a line
 
 Read = Callable[[int], Sequence[float] | None]
 
@@ -50,7 +47,11 @@ class Agent:
         self._epoch: int | None = None
         self._client = Client(id, columns)
         self._run = 0
-        self._connection = Connection(broker, f"{prefix}-{id}", self._receive, self._connected, self._will)
+        self._refusal: str | None = None
+        self._ended = threading.Event()
+        self._connection = Connection(
+            broker, f"{prefix}-{id}", self._receive, self._connected, self._will, self._refused_by_broker
+        )
 
     def start(self) -> None:
         """Connect in the background, for as long as it takes, and answer for the device until :meth:`stop`."""
@@ -61,15 +62,44 @@ class Agent:
         self._send([self._client.leave()])
         self._connection.stop()
 
+    def run(self, follow: Callable[[], None]) -> None:
+        """Answer for the device until ``follow`` returns, and raise :class:`topwatch.DataError` once rows are refused.
+
+        ``follow`` runs in a thread of its own: where it waits for input, a refusal does not wait for it.
+        """
+        threading.Thread(target=self._follow, args=(follow,), daemon=True).start()
+        self.start()
+        try:
+            self._ended.wait()
+        finally:
+            self.stop()
+        if self._refusal is not None:
+            raise DataError(f"agent {self.id!r}: {self._refusal}")
+
     @property
     def refusal(self) -> str | None:
-        """Why the broker does not take the agent; None where it does."""
-        return self._connection.refusal
+        """Why rows of the device were refused, or why the broker does not take the agent; None where all is well."""
+        return self._refusal or self._connection.refusal
 
-    def _will(self) -> tuple[str, bytes]:
+    def _follow(self, follow: Callable[[], None]) -> None:
+        try:
+            follow()
+        except DataError as error:
+            self._refuse(str(error))
+        finally:
+            self._ended.set()
+
+    def _refuse(self, reason: str) -> None:
+        self._refusal = reason
+        self._ended.set()
+
+    def _refused_by_broker(self, reason: str) -> None:
+        self._refuse(f"refused by the broker: {reason}")
+
+    def _will(self) -> Publication:
         # Another run for each connection: the will of an earlier one cannot harm a later one.
         self._run = secrets.randbits(32)
-        return self._topics.up(self.id), Leave(self.id, 0, self._run).encode()
+        return Publication(self._topics.up(self.id), Leave(self.id, 0, self._run).encode())
 
     def _connected(self) -> None:
         self._epoch = None
@@ -84,48 +114,34 @@ class Agent:
                 self._send(self._client.receive(decode(payload)))
         except DataError:
             self.counters["refused"] += 1
+        if self._client.refusal is not None:
+            self._refuse(f"refused by the coordinator: {self._client.refusal}")
 
     def _observe(self, epoch: int, tick: int) -> None:
         if epoch != self._epoch:  # a new coordinator, or a new connection
             self._epoch = epoch
             self._client = Client(self.id, self.columns, self._run)
-        values = self._read(tick)
+        values = self._values(tick)
         self.counters["ticks"] += 1
         self._send(self._client.observe(tick, (math.nan,) * self.columns if values is None else values))
+
+    def _values(self, tick: int) -> Sequence[float] | None:
+        """Return the values of a timestamp; None where there are none, or none that can be used."""
+        try:
+            values = self._read(tick)
+            if values is None:
+                return None
+            row = tuple(map(float, values))
+            if len(row) == self.columns:
+                return row
+            problem = f"expected {self.columns} values, got {len(row)}"
+        except Exception as error:  # whatever a user's function raises would end the thread that talks to the broker
+            problem = f"expected {self.columns} numbers, got {type(error).__name__}: {error}"
+        self.counters["unusable"] += 1
+        self._refuse(f"values at timestamp {tick}: {problem}")
+        return None
 
     def _send(self, messages: Sequence[Message]) -> None:
         for message in messages:
             self.counters["sent"] += 1
             self._connection.publish(self._topics.up(self.id), message.encode())
-
-
-class LastLine:
-    r"""The values of a device as lines of text, of which the last one counts.
-
-    A line that is no row of numbers is counted and changes nothing.
-
-    >>> import io
-    >>> last = LastLine(io.StringIO("1, 2\nthree\n3.5 4\n"), columns=2)
-    >>> last.follow()
-    >>> last.values, last.refused
-    ((3.5, 4.0), 1)
-    """
-
-    def __init__(self, lines: TextIO, columns: int) -> None:
-        self.values: tuple[float, ...] | None = None
-        self.refused = 0
-        self._lines = lines
-        self._columns = columns
-
-    def follow(self) -> None:
-        """Read to the end."""
-        while line := self._lines.readline(_LONGEST):
-            words = [word for word in _BETWEEN.split(line) if word]
-            try:
-                values = tuple(map(float, words))
-            except ValueError:
-                values = ()
-            if len(values) == self._columns:
-                self.values = values
-            elif words:
-                self.refused += 1

@@ -1,8 +1,8 @@
 """A connection to an MQTT 5 broker, its topics, and the broadcast that starts a timestamp. Only this file knows paho.
 
 Devices publish under ``<prefix>/up/<id>`` and subscribe to ``<prefix>/down/<id>`` and ``<prefix>/tick``;
-``<prefix>/skyline`` and ``<prefix>/frequent`` are retained. So a broker's access list needs two lines to keep each
-device to its own topics.
+``<prefix>/skyline``, ``<prefix>/frequent`` and ``<prefix>/status`` are retained. So a broker's access list needs two
+lines to keep each device to its own topics.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ssl
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from topwatch.edge.protocol.messages import LONGEST_ID, VERSION, id_size, is_id
 from topwatch.query.errors import DataError, QueryError, TopwatchError
@@ -21,7 +21,11 @@ LARGEST = 4096  # bytes of a packet that is taken; ours are shorter
 _KEEPALIVE = 15  # seconds
 _QOS = 1
 _TICK = struct.Struct("!BII")
-_PARTS = ("client", "packettypes", "properties")
+_PARTS = ("client", "packettypes", "properties", "reasoncodes")
+_DISCONNECT_WITH_WILL = 0x04
+# Refusals that another attempt does not change: the protocol's version, client id, password, authorization, a ban and
+# the method of authentication.
+_LASTING = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C})
 
 
 class ConnectionFailedError(TopwatchError, ConnectionError):
@@ -64,6 +68,14 @@ class Broker:
             raise QueryError("tls: certificates are given, but tls is off")
 
 
+class Publication(NamedTuple):
+    """What is published, and where."""
+
+    topic: str
+    payload: bytes
+    retain: bool = False
+
+
 class Connection:
     """A client of a broker with a thread of its own, in which all callbacks run.
 
@@ -78,7 +90,9 @@ class Connection:
     on_connect : callable
         Called after each connecting.
     will : callable, optional
-        Returns topic and payload of the last will; called before each connecting.
+        Returns the last will; called before each connecting.
+    on_refusal : callable, optional
+        Called with the reason when the broker refuses the client, or what it publishes, for good.
     """
 
     def __init__(
@@ -87,10 +101,11 @@ class Connection:
         name: str,
         on_message: Callable[[str, bytes], None],
         on_connect: Callable[[], None],
-        will: Callable[[], tuple[str, bytes]] | None = None,
+        will: Callable[[], Publication] | None = None,
+        on_refusal: Callable[[str], None] | None = None,
     ) -> None:
         try:
-            mqtt, packets, properties = (importlib.import_module(f"paho.mqtt.{part}") for part in _PARTS)
+            mqtt, packets, properties, reasons = (importlib.import_module(f"paho.mqtt.{part}") for part in _PARTS)
         except ImportError as error:
             raise TopwatchError("edge: paho-mqtt is missing; install topwatch[edge]") from error
         self._broker = broker
@@ -110,18 +125,29 @@ class Connection:
 
         def connected(_client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any = None) -> None:
             if reason.is_failure:
-                self.refusal = str(reason)
+                refused(reason, str(reason))
                 return
             self.refusal = None
             on_connect()
+
+        def published(_client: Any, _data: Any, _number: Any, reason: Any, _properties: Any = None) -> None:
+            if reason.is_failure:
+                refused(reason, f"publishing: {reason}")
+
+        def refused(reason: Any, text: str) -> None:
+            self.refusal = text
+            if on_refusal is not None and reason.value in _LASTING:
+                on_refusal(text)
 
         def disconnected(*_: Any) -> None:
             self._set_will()
 
         client.on_connect = connected
         client.on_disconnect = disconnected
+        client.on_publish = published
         client.on_message = lambda _client, _data, message: on_message(message.topic, message.payload)
         self._client: Any = client
+        self._with_will = reasons.ReasonCode(packets.PacketTypes.DISCONNECT, identifier=_DISCONNECT_WITH_WILL)
 
     def start(self, patient: bool = False) -> None:
         """Connect; later losses are mended silently, and so is the first attempt if ``patient``."""
@@ -150,17 +176,18 @@ class Connection:
         """Whether there is a connection now."""
         return bool(self._client.is_connected())
 
-    def stop(self) -> None:
-        """Disconnect without the last will."""
-        self._client.disconnect()
+    def stop(self, with_will: bool = False) -> None:
+        """Disconnect; the broker publishes the last will only where it is asked to."""
+        self._client.disconnect(self._with_will if with_will else None)
         self._client.loop_stop()
         # Paho closes its sockets when the client is dropped: nothing may hold on to it in a circle.
-        self._client.on_connect = self._client.on_disconnect = self._client.on_message = self._will = None
+        self._client.on_connect = self._client.on_disconnect = None
+        self._client.on_message = self._client.on_publish = self._will = None
 
     def _set_will(self) -> None:
         if self._will is not None:
-            topic, payload = self._will()
-            self._client.will_set(topic, payload, _QOS)
+            topic, payload, retain = self._will()
+            self._client.will_set(topic, payload, _QOS, retain)
 
 
 @dataclass(frozen=True)
@@ -200,6 +227,11 @@ class Topics:
     def frequent(self) -> str:
         """Where the frequent skyline is retained."""
         return f"{self.prefix}/frequent"
+
+    @property
+    def status(self) -> str:
+        """Where it is retained whether the coordinator is there."""
+        return f"{self.prefix}/status"
 
     def device(self, topic: str) -> str:
         """Return the device that a topic belongs to."""

@@ -1,46 +1,28 @@
 """The coordinator: announces timestamps, receives updates, probes devices where it must, publishes the skyline.
 
-A device without an update is silent, so the coordinator wait until nothing has come for a while. What comes later
+A device without an update is silent, so the coordinator waits until nothing has come for a while. What comes later
 counts for the next timestamp and is counted as late: the price of silence is a clock.
 """
 
 from __future__ import annotations
 
-import json
 import queue
 import secrets
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from topwatch.core.file_writer import whole_file
-from topwatch.edge.mqtt.connection import Broker, Connection, Topics, encode_tick
-from topwatch.edge.protocol.messages import MOST_BYTES, Leave, Message, Update, decode
+from topwatch.edge.mqtt.connection import Broker, Connection, Publication, Topics, encode_tick
+from topwatch.edge.mqtt.refusals import Refusals, reason_of
+from topwatch.edge.mqtt.result import Result, payload_of
+from topwatch.edge.protocol.messages import MOST_BYTES, Leave, Message, Refusal, Update, decode
 from topwatch.edge.protocol.server import Server
 from topwatch.query.errors import DataError, QueryError
 
+ONLINE, OFFLINE = b"online", b"offline"
 _LONGEST = 20  # times the patience: even when messages keep coming, a timestamp ends
-
-
-class Result(NamedTuple):
-    """The result of a timestamp."""
-
-    tick: int
-    skyline: list[str] | None
-    frequent: list[str]
-    devices: list[str]
-    late: tuple[int, ...] = ()  # timestamps that messages came too late for: answers from there to here may be wrong
-
-    def line(self) -> str:
-        """Return it in a line.
-
-        >>> Result(7, ["a"], ["a", "c"], ["a", "b", "c"]).line()
-        'tick 7: 3 devices, skyline a; frequent a, c'
-        """
-        skyline = "not sampled" if self.skyline is None else ", ".join(sorted(self.skyline)) or "empty"
-        devices = f"{len(self.devices)} device{'' if len(self.devices) == 1 else 's'}"
-        return f"tick {self.tick}: {devices}, skyline {skyline}; frequent {', '.join(sorted(self.frequent)) or 'none'}"
 
 
 class Coordinator:
@@ -86,7 +68,8 @@ class Coordinator:
         self._inbox: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
         self._epoch = secrets.randbits(32)
         self._connections = 0
-        self._connection = Connection(broker, "", self._receive, self._connected)
+        self._refusals = Refusals()
+        self._connection = Connection(broker, "", self._receive, self._connected, self._will)
 
     def start(self) -> None:
         """Connect."""
@@ -116,6 +99,7 @@ class Coordinator:
         server = self.server
         self._drain()
         server.begin(server.tick + 1)
+        began = datetime.now(UTC)
         self._connection.publish(self._topics.tick, encode_tick(self._epoch, server.tick))
         self._listen()
         while probes := server.ask():
@@ -126,23 +110,34 @@ class Coordinator:
         # A device that was late once may be again: only a longer wait distinguishes a slow device from a silent one.
         wait = 2.0 * self._wait if late else 0.95 * self._wait
         self._wait = min(max(wait, self._patience), _LONGEST * self._patience)
-        result = Result(server.tick, server.skyline, server.frequent, server.devices, late)
+        shown = tuple(self._refusals.lines())
+        result = Result(
+            server.tick, server.skyline, server.frequent, server.devices, late, began, self._refusals.total, shown
+        )
         if server.skyline is not None:
-            self._publish(self._topics.skyline, server.skyline)
-        self._publish(self._topics.frequent, server.frequent)
+            self._publish(self._topics.skyline, result, server.skyline)
+        self._publish(self._topics.frequent, result, server.frequent)
         self._save()
         return result
 
     def stop(self) -> None:
         """Disconnect; devices wait for the next coordinator."""
-        self._connection.stop()
+        # The last will says that it is offline: the broker then does so even if messages before it are still queued.
+        self._connection.stop(with_will=True)
+
+    def _will(self) -> Publication:
+        return Publication(self._topics.status, OFFLINE, retain=True)
 
     def _connected(self) -> None:
         self._connections += 1
-        self._connection.subscribe(self._topics.up("+"))
+        self._connection.publish(self._topics.status, ONLINE, retain=True)
+        self._connection.subscribe(self._topics.up("+"), self._topics.status)
 
     def _receive(self, topic: str, payload: bytes) -> None:
-        self._inbox.put((topic, payload[: MOST_BYTES + 1]))
+        if topic != self._topics.status:
+            self._inbox.put((topic, payload[: MOST_BYTES + 1]))
+        elif payload == OFFLINE:  # the will of an earlier connection, which the broker gave up only now
+            self._connection.publish(topic, ONLINE, retain=True)
 
     def _listen(self) -> None:
         """Take messages until none comes for a while."""
@@ -168,27 +163,40 @@ class Coordinator:
             topic, payload = self._inbox.get(timeout=seconds) if seconds > 0 else self._inbox.get_nowait()
         except queue.Empty:
             return False
-        counters = self.server.counters
+        server, device = self.server, self._topics.device(topic)
         try:
             message = decode(payload)
-        except DataError:
-            counters["refused_malformed"] += 1
+        except DataError as error:
+            server.counters["refused_malformed"] += 1
+            self._refusals.add(device, str(error))
             return True
-        if message.id != self._topics.device(topic):
-            counters["refused_topic"] += 1
+        if message.id != device:
+            server.counters["refused_topic"] += 1
+            self._refusals.add(device, f"a message of the device {message.id!r}")
             return True
-        if not self.server.receive(message) and message.id not in self.server.devices and isinstance(message, Update):
-            # It does not know that it was dropped.
-            self._send([Leave(message.id, max(0, self.server.tick), message.run)])
+        if not server.receive(message):
+            reason = reason_of(server, message)
+            self._refusals.add(device, reason)
+            self._send(self._reactions(message, reason))
         return True
+
+    def _reactions(self, message: Message, reason: str) -> list[Message]:
+        """Return what a device has to know about a message that the server refused."""
+        tick = max(0, self.server.tick)
+        if self.server.problem == "columns":  # no other message of it will do
+            return [Refusal(message.id, tick, message.run, reason)]
+        if isinstance(message, Update) and message.id not in self.server.devices:
+            # It does not know that it was dropped.
+            return [Leave(message.id, tick, message.run)]
+        return []
 
     def _send(self, orders: list[Message]) -> None:
         for order in orders:
             self._connection.publish(self._topics.down(order.id), order.encode())
 
-    def _publish(self, topic: str, ids: list[str]) -> None:
-        payload = {"tick": self.server.tick, "devices": len(self.server.devices), "ids": sorted(ids)}
-        self._connection.publish(topic, json.dumps(payload).encode(), retain=True)
+    def _publish(self, topic: str, result: Result, ids: list[str]) -> None:
+        values = {id: self.server.values(id) for id in sorted(ids)}
+        self._connection.publish(topic, payload_of(result, values), retain=True)
 
     def _start_again(self) -> None:
         counters = self.server.counters

@@ -24,6 +24,7 @@ from topwatch.edge.protocol.messages import (
     Leave,
     Message,
     Probe,
+    Refusal,
     Reply,
     Schedule,
     Update,
@@ -63,6 +64,7 @@ class Client:
         self.run = run
         self.columns = columns
         self.refused = 0
+        self.refusal: str | None = None  # why the server cannot use what the device sends
         self.rejoin()
 
     def rejoin(self) -> None:
@@ -116,6 +118,9 @@ class Client:
         if isinstance(message, Schedule):
             self._ordered = message.tick
             self._mode, self._seed, self._rate = message.mode, message.seed, message.rate
+            return []
+        if isinstance(message, Refusal):
+            self.refusal = message.reason
             return []
         self.refused += 1
         return []

@@ -1,8 +1,9 @@
 """The messages between devices and server, and their form on the wire: short, versioned, bounded.
 
 A message is a header, the id of the device and numbers in network order: a byte for the version, one for the type, four
-for the run of the device (a number it draws when it starts), four for the timestamp, one for the length of the id.
-Nothing else is in it, and what is too long, too short or of another version is refused.
+for the run of the device (a number it draws when it starts), four for the timestamp, one for the length of the id. Only
+a refusal has text in place of numbers. Nothing else is in it, and what is too long, too short or of another version is
+refused.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ MOST_COLUMNS = 32
 LONGEST_ID = 64
 MOST_BYTES = 640  # of any message
 MOST_TICKS = (1 << 32) - 1
+LONGEST_REASON = 200
 
 # What a device reports.
 ALL = 0  # no filter, no schedule: every change is reported
@@ -150,24 +152,41 @@ class Schedule(_Message):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.mode not in range(len(MODES)) or not 0 <= self.seed < 1 << 64 or not 0.0 < self.rate <= 1.0:
+        if self.mode not in (ALL, SAMPLE) or not 0 <= self.seed < 1 << 64 or not 0.0 < self.rate <= 1.0:
             raise DataError(f"schedule: mode {self.mode!r}, seed {self.seed!r} and rate {self.rate!r} make no schedule")
 
     def _body(self) -> bytes:
         return struct.pack("!BQd", self.mode, self.seed, self.rate)
 
 
-Message: TypeAlias = Join | Update | Reply | Leave | Probe | Filter | Schedule
-_TYPES: dict[int, type[Message]] = {kind.number: kind for kind in (Join, Update, Reply, Leave, Probe, Filter, Schedule)}
+@dataclass(frozen=True)
+class Refusal(_Message):
+    """The server cannot use what the device sends, and why. Down. ``reason`` is a line of text."""
+
+    number = 8
+    reason: str = "refused"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < id_size(self.reason) <= LONGEST_REASON or not self.reason.isprintable():
+            raise DataError(f"reason: expected a line of up to {LONGEST_REASON} bytes, got {self.reason!r}")
+
+    def _body(self) -> bytes:
+        return self.reason.encode()
+
+
+Message: TypeAlias = Join | Update | Reply | Leave | Probe | Filter | Schedule | Refusal
+_KINDS: tuple[type[Message], ...] = (Join, Update, Reply, Leave, Probe, Filter, Schedule, Refusal)
+_TYPES: dict[int, type[Message]] = {kind.number: kind for kind in _KINDS}
 
 
 def size_of(kind: type[Message], columns: int) -> int:
-    """Return the bytes of a message without those of the id.
+    """Return the bytes of a message without those of the id and of a reason.
 
     >>> size_of(Update, 4), len(Update("a7", 3, 0, (1.0, 2.0, 3.0, 4.0)).encode()) - len("a7")
     (43, 43)
     """
-    body = {Filter: 1 + 16 * columns, Schedule: 17, Leave: 0, Probe: 0}
+    body = {Filter: 1 + 16 * columns, Schedule: 17, Leave: 0, Probe: 0, Refusal: 0}
     return _HEADER.size + body.get(kind, 8 * columns)
 
 
@@ -197,6 +216,8 @@ def decode(data: bytes) -> Message:
             return Filter(name, tick, run, body[0], bounds[: len(bounds) // 2], bounds[len(bounds) // 2 :])
         if kind is Schedule:
             return Schedule(name, tick, run, *struct.unpack("!BQd", body))
+        if kind is Refusal:
+            return Refusal(name, tick, run, body.decode())
         struct.unpack("!", body)
         return kind(name, tick, run)
     except (struct.error, UnicodeDecodeError, IndexError) as error:

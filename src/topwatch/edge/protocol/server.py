@@ -109,12 +109,20 @@ class Server:
         self.skyline: list[str] | None = None
         self.frequent: list[str] = []
         self.counters: Counter[str] = Counter()
+        self.problem = ""  # why the newest message was refused, in a word; empty where it was not
         self.late: list[int] = []  # timestamps of messages that came too late for them, since the last finish but one
 
     @property
     def devices(self) -> list[str]:
         """The ids of the devices that are there."""
         return list(self._received)
+
+    def values(self, id: str) -> dict[str, float] | None:
+        """Return the values that a device reported last, by column; None where it is gone or a value is missing."""
+        slot = self._slots.get(id, -1)
+        if id not in self._received or not 0 <= slot < len(self._records.alive) or not self._records.alive[slot]:
+            return None
+        return dict(zip(self.prefer, (self._records.point[slot] * self._sign).tolist(), strict=True))
 
     def begin(self, tick: int) -> None:
         """Start a timestamp; timestamps rise."""
@@ -129,9 +137,9 @@ class Server:
 
     def receive(self, message: Message) -> bool:
         """Take what a device sent; return False where it is refused, which is counted and changes nothing."""
-        problem = self._problem(message)
-        if problem:
-            self.counters[f"refused_{problem}"] += 1
+        self.problem = self._problem(message)
+        if self.problem:
+            self.counters[f"refused_{self.problem}"] += 1
             return False
         self.counters["received"] += 1
         if isinstance(message, Leave):
