@@ -34,16 +34,17 @@ cli.add_command(cache)
 
 
 @cli.command()
-@click.argument("kind", type=KIND)
+@click.argument("kind", type=click.Choice([*KIND.choices, "flows"]))
 @click.option("--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="How many rows.")
 @click.option("--dims", type=click.IntRange(min=1), default=4, show_default=True, help="How many columns x1 .. xd.")
 @SEED
 @click.option("--out", required=True, help="A .parquet, .csv or .arrow file; - is CSV on standard output.")
 @click.option("--force", is_flag=True, help="Replace the file if there is one.")
 def generate(kind: str, rows: int, dims: int, seed: int, out: str, force: bool) -> None:
-    """Write generated rows: independent, anti-correlated, correlated or clustered.
+    """Write generated rows: independent, anti-correlated, correlated or clustered, or network flows.
 
-    Columns are id (1, 2, 3 ...) and x1 .. xd, values in [0, 1].
+    Columns are id (1, 2, 3 ...) and x1 .. xd, values in [0, 1]. Flows have the columns flow, bytes, packets and
+    seconds; after 600,000 rows a flood of packets begins to build up.
     """
     from topwatch.datagen import files
 
@@ -53,7 +54,8 @@ def generate(kind: str, rows: int, dims: int, seed: int, out: str, force: bool) 
     with _progress(f"generate {kind}", rows, visible) as advance:
         files.write(target, kind, rows, dims, seed, force=force, progress=advance)
     if isinstance(target, Path):
-        click.echo(f"{out}: {rows:,} rows of {kind}, {dims} columns, seed {seed}")
+        columns = "" if kind == "flows" else f" {dims} columns,"
+        click.echo(f"{out}: {rows:,} rows of {kind},{columns} seed {seed}")
 
 
 @cli.command()

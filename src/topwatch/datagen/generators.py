@@ -134,6 +134,8 @@ class Kind(NamedTuple):
     most_dims: int
 
 
+FLOW_COLUMNS = ("flow", "bytes", "packets", "seconds")  # of the kind "flows": topwatch.datagen.flows
+
 MOST_DIMS = 10_000  # more would need gigabytes for one block
 
 # The number takes part in the seed, so that the kinds are independent of each other: never renumber.

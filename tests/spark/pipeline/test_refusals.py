@@ -169,6 +169,8 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
         ({"options": "{route: [far]}"}, "options.route: expected 'auto', 'lists' or 'scan', got ['far']"),
         ({"id": "null", "time": "", "options": "{route: far}"},
          "options.route: expected 'auto', 'lists' or 'scan', got 'far'"),
+        ({"source": "{generate: {kind: flows, dims: 3}}"},
+         "source.generate.dims: not known for flows, which have columns of their own"),
         ({"source": "{generate: {dims: 1000000000}}"},
          "source.generate.dims: expected 1 to 10,000 columns for ind, got 1000000000"),
         ({"queries": "[{skyline: {x: min}, share: 1, snapshots: 99999999999999}]", "window": "latest", "id": "i"},

@@ -206,7 +206,8 @@ def test_the_demo_ends_by_itself_on_a_narrow_terminal(tmp_path: Path) -> None:
     assert "30,000 rows in 3 micro-batches, " in output.split(LEAVE_SCREEN)[-1]
     assert "Traceback" not in output
     changes = pq.ParquetDataset(sorted((tmp_path / "demo" / "changes").glob("*.parquet"))).read()
-    assert set(changes.column("query").to_pylist()) == {query["name"] for query in yaml.safe_load(text)["queries"]}
+    names = {query["name"] for query in yaml.safe_load(text)["queries"]}
+    assert set(changes.column("query").to_pylist()) == names - {"alarm"}, "the attack comes later"
 
 
 def test_without_java_it_says_so_and_names_the_log(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import topwatch as tw
 from tests.support.pipelines import source_part
 from tests.support.refusal import refused
 from tests.support.servers.loopback import HOST
-from topwatch.datagen import generators
+from topwatch.datagen import flows, generators
 from topwatch.spark.pipeline.sources import Source, open_source
 
 SCHEMA = "flow string, bytes double, packets bigint, ts timestamp"
@@ -195,6 +195,12 @@ def test_generated_rows_are_those_of_the_generator(spark: SparkSession, rows_per
     assert [row["id"] for row in rows] == list(range(1, 21))
     expected = generators.generate("cor", 20, 3, seed=5)
     np.testing.assert_array_equal([[row[f"x{i}"] for row in rows] for i in (1, 2, 3)], expected)
+
+
+def test_generated_flows(spark: SparkSession) -> None:
+    source = open_source(spark, source_part("generate", kind="flows", rows=100, seed=5))
+    rows = sorted(tuple(row[name] for name in flows.SCHEMA.names) for row in taken(source.frame))
+    assert rows == sorted(tuple(row.values()) for row in flows.part(5, 0, 100).to_pylist())
 
 
 def test_generated_rows_without_end_go_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:

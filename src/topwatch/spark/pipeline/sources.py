@@ -11,16 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
-import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from pyspark.sql.types import DoubleType, LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from topwatch.datagen import generators
+from topwatch.datagen import files
 from topwatch.query.errors import DataError, QueryError
 from topwatch.spark.pipeline.config.jars import CONNECTOR
 from topwatch.spark.pipeline.config.source_models import Files, Generate, Kafka, Rate, Socket, SourcePart
@@ -177,15 +176,14 @@ def _no_problem() -> Any:
 
 
 class _Generated(DataSource):
-    """Columns ``id`` (1, 2, 3 ...) and ``x1 .. xd``; the options are those of the source's fields."""
+    """Generated rows; the options are those of the source's fields."""
 
     @classmethod
     def name(cls) -> str:
         return GENERATED
 
     def schema(self) -> StructType:
-        columns = [StructField(f"x{i}", DoubleType()) for i in range(1, int(self.options["dims"]) + 1)]
-        return StructType([StructField("id", LongType()), *columns])
+        return from_arrow_schema(files.schema_of(self.options["kind"], int(self.options["dims"])))
 
     def streamReader(self, schema: StructType) -> _Reader:  # noqa: N802 - Spark's name
         return _Reader(dict(self.options))
@@ -233,8 +231,4 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         part = cast(_Range, partition)
         for start in range(part.start, part.stop, _GENERATED_CHUNK):
             stop = min(start + _GENERATED_CHUNK, part.stop)
-            columns = generators.part(self._kind, self._dims, self._seed, start, stop)
-            arrays = [np.arange(start + 1, stop + 1), *columns]
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(array) for array in arrays], names=["id", *(f"x{i}" for i in range(1, self._dims + 1))]
-            )
+            yield files.rows_between(self._kind, self._dims, self._seed, start, stop)

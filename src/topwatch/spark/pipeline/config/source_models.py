@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from topwatch.datagen.generators import KINDS
+from topwatch.datagen.generators import FLOW_COLUMNS, KINDS
 from topwatch.spark.pipeline.config.fields import (
     COUNT,
     SPARK_OPTIONS,
@@ -193,9 +193,11 @@ class Rate(SourcePart):
 
 
 class Generate(SourcePart):
-    """Generated rows: an id and columns x1 .. xd in [0, 1], the same as ``topwatch generate`` writes."""
+    """Generated rows, the same as ``topwatch generate`` writes: an id and columns x1 .. xd in [0, 1], or flows."""
 
-    kind: Literal["ind", "ant", "cor", "clustered"] = Field("ind", description="ind, ant, cor or clustered")
+    kind: Literal["ind", "ant", "cor", "clustered", "flows"] = Field(
+        "ind", description="ind, ant, cor, clustered or flows"
+    )
     dims: Count = Field(4, description=COUNT)
     rows: Count | None = Field(None, description=COUNT)
     rows_per_batch: Count = Field(100_000, description=COUNT)
@@ -203,6 +205,10 @@ class Generate(SourcePart):
 
     @model_validator(mode="after")
     def _dims_of_kind(self) -> Self:
+        if self.kind == "flows":
+            if "dims" in self.model_fields_set:
+                raise refuse("not known for flows, which have columns of their own", "dims")
+            return self
         _, _, fewest, most = KINDS[self.kind]
         if not fewest <= self.dims <= most:
             raise refuse(f"expected {fewest} to {most:,} columns for {self.kind}, got {self.dims}", "dims")
@@ -210,11 +216,14 @@ class Generate(SourcePart):
 
     def columns(self) -> tuple[str, ...] | None:
         """Return the names of the columns."""
+        if self.kind == "flows":
+            return FLOW_COLUMNS
         return "id", *(f"x{i}" for i in range(1, self.dims + 1))
 
     def __str__(self) -> str:
         count = "" if self.rows is None else f"{self.rows:,} "
-        return f"{count}generated rows ({self.kind}, {self.dims} columns, seed {self.seed})"
+        columns = "" if self.kind == "flows" else f"{self.dims} columns, "
+        return f"{count}generated rows ({self.kind}, {columns}seed {self.seed})"
 
 
 class Socket(SourcePart):
