@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 import click
 
+from topwatch.query.windows import bytes_in_words
+
 ALL = click.option("--all", "everything", is_flag=True, help="Also what this version uses; it is made again.")
-UNITS = ("B", "kB", "MB", "GB")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,9 @@ def info() -> None:
         click.echo(f"the cache is empty; it will be in {_roots()[0]}")
         return
     others = sum(entry.bytes for entry in listed if entry.current is False)
-    click.echo(f"{_size(sum(entry.bytes for entry in listed))} in all, {_size(others)} of other versions")
+    click.echo(
+        f"{bytes_in_words(sum(entry.bytes for entry in listed))} in all, {bytes_in_words(others)} of other versions"
+    )
 
 
 @cache.command()
@@ -85,10 +88,12 @@ def clear(everything: bool) -> None:
     for entry in chosen:
         left = _remove(entry)
         freed += entry.bytes - left
-        click.echo(f"{'removed' if not left else 'could not remove all of'} {_path(entry)} ({_size(entry.bytes)})")
+        click.echo(
+            f"{'removed' if not left else 'could not remove all of'} {_path(entry)} ({bytes_in_words(entry.bytes)})"
+        )
     kept = len(listed) - len(chosen)
     hint = "; --all removes these too" if kept else ""
-    click.echo(f"{_size(freed)} removed, {kept} {'entry' if kept == 1 else 'entries'} kept{hint}")
+    click.echo(f"{bytes_in_words(freed)} removed, {kept} {'entry' if kept == 1 else 'entries'} kept{hint}")
 
 
 def _entries() -> list[Entry]:
@@ -176,18 +181,4 @@ def _line(entry: Entry) -> str:
     count = f"{len(entry.paths):,} file{'' if len(entry.paths) == 1 else 's'}"
     state = {True: "current", False: "of another version", None: "not known whether current"}[entry.current]
     written = time.strftime("%Y-%m-%d", time.localtime(entry.used)) if entry.used else "never"
-    return f"{entry.name}: {entry.kind}, {state}, {count}, {_size(entry.bytes)}, last written {written}"
-
-
-def _size(count: int) -> str:
-    """Return a number of bytes in words.
-
-    >>> _size(17), _size(23_456), _size(180_000_000)
-    ('17 B', '23.5 kB', '180.0 MB')
-    """
-    size, unit = float(count), UNITS[0]
-    for unit in UNITS:
-        if size < 1000 or unit == UNITS[-1]:
-            break
-        size /= 1000
-    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+    return f"{entry.name}: {entry.kind}, {state}, {count}, {bytes_in_words(entry.bytes)}, last written {written}"

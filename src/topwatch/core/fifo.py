@@ -22,9 +22,8 @@ import numpy as np
 from topwatch.core.arrays import NO_FLOATS, NO_INTS, Floats, Ints, times_before
 from topwatch.core.ids import ArrowIds, Values
 from topwatch.core.kernels.rows import Rows, Step
-from topwatch.core.pace import Pace
 from topwatch.core.saved_state import MOST_TICKS, Fields, Saved
-from topwatch.core.schedule import Evaluations, EveryRows, EveryTime, counted, in_unit, load_evaluated
+from topwatch.core.schedule import Evaluations, EveryRows, EveryTime, Pace, counted, in_unit, load_evaluated
 
 MOST_ROOM = 1 << 22  # rows that there is room for at first; a larger window grows with its rows
 

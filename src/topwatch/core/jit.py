@@ -4,9 +4,9 @@ Numba's own cache looks at the file of a function, not at the helpers it imports
 there. So the cache directory is named after a hash of all sources that hold kernels
 (:mod:`topwatch.core.kernel_cache`).
 
-Compilation is tiered, as in a Java virtual machine. A kernel that is called before it is compiled runs as plain Python,
-a piece of a batch at a time (:mod:`topwatch.core.interpreted`, :mod:`topwatch.core.pace`). Another process compiles it
-meanwhile (:mod:`topwatch.core.background_compiler`). ``TOPWATCH_COMPILE=first`` waits for compiled kernels instead.
+Compilation is tiered, as in a Java virtual machine. A kernel that is called before it is compiled runs as plain Python
+(:mod:`topwatch.core.interpreted`), a piece of a batch at a time (:class:`topwatch.core.schedule.Pace`). Another process
+compiles it meanwhile (:mod:`topwatch.core.background_compiler`). ``TOPWATCH_COMPILE=first`` waits for compiled kernels.
 
 ``fastmath`` is never used: it breaks comparisons with NaN, and fused operations would make scores differ from the
 oracle's in the last bit.
@@ -29,7 +29,7 @@ from numba.core.registry import CPUDispatcher
 from topwatch.core.background_compiler import compiler
 from topwatch.core.interpreted import interpreted
 from topwatch.core.kernel_cache import KernelCache, kernel_directory, source_of
-from topwatch.core.pace import MOST_INTERPRETED, piece_rows, spend
+from topwatch.core.schedule import MOST_INTERPRETED, piece_rows, spend
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -19,9 +19,8 @@ from topwatch.core.hashing import empty_table, enter, find, forget, resized
 from topwatch.core.ids import ArrowIds, Values
 from topwatch.core.jit import kernel
 from topwatch.core.kernels.rows import Rows, Step
-from topwatch.core.pace import Pace
 from topwatch.core.saved_state import MOST_TICKS, Fields, Saved
-from topwatch.core.schedule import Evaluations, EveryRows, EveryTime, load_evaluated
+from topwatch.core.schedule import Evaluations, EveryRows, EveryTime, Pace, load_evaluated
 
 NEVER = 2**62
 

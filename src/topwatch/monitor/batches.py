@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import datetime
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
 from topwatch.core.arrays import NO_INTS
-from topwatch.monitor.batch_columns import FOREIGN, RowDicts, by_columns, column_of, converted, names_of
+from topwatch.monitor.batch_times import NANOSECONDS as NANOSECONDS
+from topwatch.monitor.batch_times import SECONDS as SECONDS
+from topwatch.monitor.batch_times import times_of
+from topwatch.monitor.row_dicts import RowDicts
 from topwatch.query.errors import DataError, missing_column
 
-NANOSECONDS = "timestamps"
-SECONDS = "numbers (seconds)"
 LARGE = 1 << 14  # rows for which a push of their own costs less than to copy them
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# What other libraries raise for a column that they cannot convert; Arrow's errors are among them.
+FOREIGN = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
 
 
 class Batch(NamedTuple):
@@ -61,6 +68,101 @@ def _taken(column: Any, rows: np.ndarray | slice) -> Any:
     if isinstance(rows, slice):
         return column.slice(rows.start, rows.stop - rows.start)
     return column.take(pa.array(rows))
+
+
+def by_columns(batch: Any, needed: Collection[str]) -> Any:
+    """Return a batch that is made of rows as one that has columns; any other is returned as it is.
+
+    A list of dicts is made of rows, and so is a dict in which the needed columns are single values: it is one row.
+    """
+    if isinstance(batch, list | tuple) and all(isinstance(row, Mapping) for row in batch[:1]):
+        for number, row in enumerate(batch):
+            if not isinstance(row, Mapping):
+                raise DataError(f"batch: row {number}: expected a dict of column to value, got {type(row).__name__}")
+        return RowDicts(batch)
+    if isinstance(batch, Mapping):
+        read = [value for name, value in batch.items() if name in needed] or list(batch.values())
+        if read and all(map(_is_single, read)):
+            return RowDicts([batch])
+    return batch
+
+
+def _is_single(value: Any) -> bool:
+    """Return whether a value is no column: text, a number, a time, None."""
+    return isinstance(value, str | bytes) or not (hasattr(value, "__len__") or hasattr(value, "__iter__"))
+
+
+def converted(convert: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function on a column, whose name comes first, to raise our own error for those of other libraries."""
+
+    @functools.wraps(convert)
+    def refusing(*args: P.args, **named: P.kwargs) -> T:
+        try:
+            return convert(*args, **named)
+        except DataError:
+            raise
+        except FOREIGN as error:
+            reason = str(error).splitlines()[:1] or [type(error).__name__]
+            raise DataError(f"batch: column {args[0]!r} cannot be read: {reason[0]}") from None
+
+    return refusing
+
+
+def names_of(batch: Any) -> list[str]:
+    """Return the names of a batch's columns."""
+    if isinstance(batch, Mapping):
+        return list(batch)
+    if hasattr(batch, "schema") and hasattr(batch, "column_names"):
+        return list(batch.column_names)
+    if hasattr(batch, "columns") and hasattr(batch, "__getitem__"):
+        return list(batch.columns)
+    raise DataError(
+        "batch: expected a dict of arrays, a list of dicts (rows), an Arrow table, a pandas or a polars data frame, got"
+        f" {type(batch).__name__}"
+    )
+
+
+def column_of(batch: Any, name: str) -> Any:
+    """Return a column of a batch."""
+    column = native(name, batch[name])
+    if isinstance(column, str | bytes) or not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
+        raise DataError(f"batch: column {name!r}: expected an array, got {column!r}")
+    return column
+
+
+@converted
+def native(name: str, column: Any) -> Any:
+    """Return a column as NumPy or Arrow has it, without copying where that can be."""
+    kind = type(column).__module__.partition(".")[0]
+    if kind in ("pandas", "polars", "pyarrow") and getattr(column, "ndim", 1) != 1:
+        raise DataError(f"batch: column {name!r}: expected one dimension, got a {type(column).__name__}")
+    if kind == "pandas":
+        if isinstance(column.dtype, np.dtype):
+            return column.to_numpy()
+        column = getattr(column, "array", column)  # of a series
+        if hasattr(column, "__arrow_array__"):
+            return column.__arrow_array__()
+        import pyarrow as pa
+
+        return pa.array(column, from_pandas=True)  # times with a zone
+    if kind == "polars":
+        if str(column.dtype) == "Object" and len(column):  # in Arrow they would be addresses in memory
+            raise DataError(f"batch: column {name!r} has Python objects; expected numbers, text or times")
+        column = column.to_arrow()
+        kind = "pyarrow"
+    if kind == "pyarrow":
+        import pyarrow as pa
+
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        return column if isinstance(column, pa.Array) else None
+    if isinstance(column, np.ma.MaskedArray):
+        import pyarrow as pa
+
+        return pa.array(column)
+    if isinstance(column, np.ndarray) and column.ndim != 1:
+        raise DataError(f"batch: column {name!r}: expected one dimension, got shape {column.shape}")
+    return column
 
 
 Words = Mapping[str, tuple[str, tuple[str | int, ...]]]
@@ -219,6 +321,12 @@ def _arrow(name: str, values: Any, expected: str = "values of one type") -> Any:
 
 
 @converted
+def _times(name: str, values: Any) -> tuple[np.ndarray, str]:
+    plain = isinstance(values, np.ndarray) and values.dtype.kind in "fiu"
+    return times_of(name, values if plain else _arrow(name, values))
+
+
+@converted
 def as_ids(name: str, values: Any) -> Any:
     """Return ids as NumPy numbers where they are numbers, else as an Arrow array; null ids are refused."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
@@ -279,50 +387,3 @@ def _id_kinds() -> tuple[Callable[[Any], bool], ...]:
 
 def _whole(values: np.ndarray) -> np.ndarray:
     return values.astype(np.uint64 if values.dtype.kind == "u" and values.dtype.itemsize == 8 else np.int64, copy=False)
-
-
-@converted
-def _times(name: str, values: Any) -> tuple[np.ndarray, str]:
-    if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
-        times = values.astype(np.float64, copy=False)
-    else:
-        array = _arrow(name, values)
-        import pyarrow as pa
-
-        if array.null_count:
-            raise DataError(f"batch: time column {name!r} has {array.null_count} nulls; every row needs a time")
-        if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
-            try:
-                stamps = array.cast(pa.timestamp("ns", getattr(array.type, "tz", None)))
-            except pa.ArrowInvalid:
-                raise DataError(f"batch: time column {name!r} has a time outside the years 1678 to 2261") from None
-            return stamps.cast(pa.int64()).to_numpy(zero_copy_only=False), NANOSECONDS
-        if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)) and len(array):
-            raise DataError(f"batch: time column {name!r} is {array.type}; expected timestamps or numbers (seconds)")
-        times = np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
-    if not np.isfinite(times).all():
-        raise DataError(f"batch: time column {name!r} has a value that is no finite number; every row needs a time")
-    return times, SECONDS
-
-
-def moment(path: str, time: Any) -> tuple[float, str]:
-    """Return a single time as a number, and its kind."""
-    if isinstance(time, bool | datetime.timedelta | np.timedelta64) or time is None:
-        raise DataError(f"{path}: expected a timestamp or a number (seconds), got {time!r}")
-    if isinstance(time, int | float | np.integer | np.floating):
-        try:
-            number = float(time)
-        except OverflowError:  # of a whole number that is larger than any float
-            number = math.inf
-        if not math.isfinite(number):
-            raise DataError(f"{path}: expected a finite number, got {time!r}")
-        return number, SECONDS
-    try:
-        if isinstance(time, datetime.datetime) and time.tzinfo is not None:
-            time = time.astimezone(datetime.UTC).replace(tzinfo=None)
-        stamp = np.datetime64(time, "ns")
-    except (ValueError, TypeError):
-        raise DataError(f"{path}: expected a timestamp or a number (seconds), got {time!r}") from None
-    if np.isnat(stamp):
-        raise DataError(f"{path}: expected a timestamp or a number (seconds), got {time!r}")
-    return int(stamp.astype(np.int64)), NANOSECONDS

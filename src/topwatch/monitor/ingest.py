@@ -15,7 +15,7 @@ import numpy as np
 
 from topwatch.core.saved_state import Fields
 from topwatch.monitor import batches
-from topwatch.monitor.batch_columns import native
+from topwatch.monitor.batch_times import moment
 from topwatch.monitor.snapshot_format import read_time
 from topwatch.query.errors import DataError, QueryError, TopwatchError
 from topwatch.query.queries import IncompleteTopK, Query
@@ -165,7 +165,7 @@ class Ingest:
         """Read the time to which ``advance`` moves on."""
         if self.time is None:
             raise DataError("advance: this monitor has no event time; give time=, the name of the time column")
-        now, kind = batches.moment("advance", time)
+        now, kind = moment("advance", time)
         self._same_times(kind, "advance")
         self._check_exact(np.array([now]), kind, "advance")
         if self.now is not None and now < self.now:
@@ -181,7 +181,7 @@ class Ingest:
             ids = [ids]
         if isinstance(ids, set | frozenset | tuple):
             ids = list(ids)
-        values = batches.as_ids("ids", native("ids", ids))
+        values = batches.as_ids("ids", batches.native("ids", ids))
         whole = isinstance(values, np.ndarray) and values.dtype == np.int64
         if self.id_kind == "uint64" and whole and len(values) and values.min() >= 0:
             values = values.astype(np.uint64)  # a list of small numbers does not say which type it is of

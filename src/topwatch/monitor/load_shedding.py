@@ -19,8 +19,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from topwatch.algorithms.registry import SHEDDING, algorithms, entry_of, rougher
-from topwatch.core.pace import interpreted_seconds
 from topwatch.core.saved_state import Fields
+from topwatch.core.schedule import interpreted_seconds
 from topwatch.monitor.planner import QueryPlan
 from topwatch.query.errors import PlanError, QueryError
 from topwatch.query.windows import duration

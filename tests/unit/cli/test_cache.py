@@ -52,7 +52,7 @@ def left(root: Path) -> set[str]:
 
 def test_an_empty_cache(root: Path) -> None:
     assert run("info") == [f"the cache is empty; it will be in {root}"]
-    assert run("clear") == ["0 B removed, 0 entries kept"]
+    assert run("clear") == ["0 bytes removed, 0 entries kept"]
     root.rmdir()
     assert run("info") == [f"the cache is empty; it will be in {root}"]
 
@@ -65,8 +65,8 @@ def test_info(root: Path) -> None:
     expected = {
         f"  classes/{JAVA}.jsa: Java's classes, current, 1 file, 3.0 MB, last written 2023-11-",
         "  classes/aaaa.jsa: Java's classes, of another version, 2 files, 4.0 MB, last written 2023-11-",
-        f"  {CURRENT}: compiled kernels, current, 2 files, 1.5 kB, last written 2023-11-",
-        f"  {OTHER}: compiled kernels, of another version, 1 file, 2.0 kB, last written 2023-11-",
+        f"  {CURRENT}: compiled kernels, current, 2 files, 2 kB, last written 2023-11-",
+        f"  {OTHER}: compiled kernels, of another version, 1 file, 2 kB, last written 2023-11-",
     }
     assert {line[:-2] for line in lines} == expected
     assert last == "7.0 MB in all, 4.0 MB of other versions"
@@ -77,12 +77,12 @@ def test_clear_removes_other_versions(root: Path) -> None:
     fill(root)
     assert run("clear") == [
         f"removed {root}/classes/aaaa.jsa (4.0 MB)",
-        f"removed {root}/{OTHER} (2.0 kB)",
+        f"removed {root}/{OTHER} (2 kB)",
         "4.0 MB removed, 2 entries kept; --all removes these too",
     ]
     kept = {CURRENT, f"{CURRENT}/a.kernel", f"{CURRENT}/b.kernel", "classes", f"classes/{JAVA}.jsa", "mine.txt"}
     assert left(root) == kept
-    assert run("clear") == ["0 B removed, 2 entries kept; --all removes these too"]
+    assert run("clear") == ["0 bytes removed, 2 entries kept; --all removes these too"]
 
 
 def test_clear_all_leaves_what_is_not_the_caches_own(root: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.support.sizes import COMPILED
 from tests.support.tiers import alternating
 from topwatch.algorithms.registry import algorithms
-from topwatch.core import background_compiler, pace
+from topwatch.core import background_compiler, schedule
 from topwatch.testing import check_algorithm
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
@@ -153,22 +153,22 @@ def test_interpreted_and_compiled_code_alternate(algorithm: str, rng: np.random.
 
 
 def test_pieces_are_small_while_kernels_are_interpreted() -> None:
-    one, other = pace.Pace(), pace.Pace()
-    assert one.next(10**6) == pace.FIRST
-    pace.spend(0.01)
-    assert one.next(10**6) == 2 * pace.FIRST
-    pace.spend(1.0)
+    one, other = schedule.Pace(), schedule.Pace()
+    assert one.next(10**6) == schedule.FIRST
+    schedule.spend(0.01)
+    assert one.next(10**6) == 2 * schedule.FIRST
+    schedule.spend(1.0)
     assert one.next(10**6) == 2
-    pace.spend(100.0)
+    schedule.spend(100.0)
     assert one.next(10**6) == 1
-    assert one.next(10**6) == pace.PIECE
-    assert one.next(5) == pace.piece_rows() == 5
+    assert one.next(10**6) == schedule.PIECE
+    assert one.next(5) == schedule.piece_rows() == 5
     other.next(7)
-    pace.spend(1.0)
-    assert one.next(10**6) == pace.PIECE, "time counts for the stream whose piece it was spent on"
+    schedule.spend(1.0)
+    assert one.next(10**6) == schedule.PIECE, "time counts for the stream whose piece it was spent on"
     one.restart(exact=True)
-    assert one.next(10**6) == pace.FIRST
+    assert one.next(10**6) == schedule.FIRST
     one.restart(exact=False)
     for _ in range(2):
-        assert one.next(10**6) == pace.PIECE, "approximate answers do not depend on time"
-        pace.spend(100.0)
+        assert one.next(10**6) == schedule.PIECE, "approximate answers do not depend on time"
+        schedule.spend(100.0)

@@ -18,8 +18,8 @@ from topwatch.algorithms.topk.query_table import QueryTable
 from topwatch.core.arrays import EARLIEST, Floats, Ints
 from topwatch.core.grouping import by_group, rows_at, scattered
 from topwatch.core.kernels.rows import Log, Rows, apart, larger, new_log
-from topwatch.core.pace import Pace
 from topwatch.core.saved_state import MOST_TICKS, Saved
+from topwatch.core.schedule import Pace
 from topwatch.query.queries import Query
 
 _NONE = np.empty(0, np.int64)
