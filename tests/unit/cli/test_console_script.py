@@ -57,7 +57,7 @@ def test_version() -> None:
 
 
 def test_help_lists_every_kind() -> None:
-    assert "{" + "|".join(KINDS) + "}" in run("generate", "--help").stdout.decode()
+    assert "{" + "|".join([*KINDS, "flows"]) + "}" in run("generate", "--help").stdout.decode()
 
 
 def test_importing_the_command_line_is_light() -> None:
