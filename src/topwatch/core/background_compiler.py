@@ -49,6 +49,7 @@ class BackgroundCompiler:
         self._workers: list[_Worker] = []
         self._names: set[tuple[str, str]] = set()  # of kernels that requests need
         self._compiled: set[tuple[str, str]] = set()
+        self._announced = False
 
     def spend(self, seconds: float) -> None:
         """Count time for which kernels were interpreted; begin to compile once it is too much."""
@@ -69,7 +70,8 @@ class BackgroundCompiler:
 
     def start(self) -> None:
         """Compile what was requested, from now on at once."""
-        if not self._workers:
+        if not self._announced:
+            self._announced = True
             logger.warning(
                 "compiling kernels for this machine in the background: once, in about half a minute; until then answers"
                 " are as right and come more slowly"

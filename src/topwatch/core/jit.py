@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any, TypeVar, cast
@@ -117,8 +118,9 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
 
 def mode() -> str:
-    """Return whether kernels are compiled in the background, or first."""
-    return FIRST if os.environ.get("TOPWATCH_COMPILE") == FIRST else BACKGROUND
+    """Return whether kernels are compiled in the background, or first, as where there are no processes of POSIX."""
+    wanted = os.environ.get("TOPWATCH_COMPILE", BACKGROUND)
+    return BACKGROUND if wanted != FIRST and os.name == "posix" and sys.executable else FIRST
 
 
 def _numbers(values: Iterable[Any], most: int) -> int:
