@@ -324,7 +324,7 @@ class FifoFeed:
         """
         rows = columns.shape[1]
         end = fields.whole("end", rows, MOST_TICKS)
-        self.evaluated = load_evaluated(self.every, fields, end)
+        self.evaluated = load_evaluated(self.every, fields.whole, end)
         head = end - rows + 1
         if self.rows is not None:
             wanted = max(1, self.evaluated - self.rows + 1)

@@ -358,7 +358,7 @@ class LatestFeed:
         """
         rows = columns.shape[1]
         end = fields.whole("end", rows, MOST_TICKS)
-        self.evaluated = load_evaluated(self.every, fields, end)
+        self.evaluated = load_evaluated(self.every, fields.whole, end)
         tick = fields.whole("tick", end, MOST_TICKS)
         evaluated = fields.whole("evaluated_tick", 0, tick)
         seq, gone = saved.rising("seq", rows, low=1, high=tick), saved.ints("gone", rows, low=0, high=NEVER)

@@ -9,15 +9,12 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from topwatch.core.arrays import NO_FLOATS, NO_INTS, Ints
-
-if TYPE_CHECKING:
-    from topwatch.core.saved_state import Fields
 
 FEW = 1024  # evaluations, of which unneeded ones are not left out
 MOST = 1 << 20  # that are planned at once
@@ -160,9 +157,12 @@ class EveryTime:
         return Evaluations(np.searchsorted(numbers, passed).astype(np.int64), passed * self.span)
 
 
-def load_evaluated(every: EveryRows | EveryTime, fields: Fields, end: int) -> int:
-    """Return the ordinal of the last row that an evaluation has seen, of a saved feed whose last row is ``end``."""
-    return end - end % every.rows if isinstance(every, EveryRows) else fields.whole("evaluated", 0, end)
+def load_evaluated(every: EveryRows | EveryTime, saved: Callable[[str, int, int], int], end: int) -> int:
+    """Return the ordinal of the last row that an evaluation has seen, of a saved feed whose last row is ``end``.
+
+    ``saved`` takes out a number of the feed, by its name, the least and the most that it may be.
+    """
+    return end - end % every.rows if isinstance(every, EveryRows) else saved("evaluated", 0, end)
 
 
 def in_unit(nanoseconds: int, unit: int) -> float:
