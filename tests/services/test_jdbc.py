@@ -15,7 +15,8 @@ from tests.support.change_files import ChangeFiles
 from tests.support.pipelines import sink_part
 from tests.support.servers.maven_jars import UnavailableError
 from tests.support.servers.postgres import USER, Server, driver, postgres
-from topwatch.spark.pipeline.jdbc import Table, driver_of
+from topwatch.spark.pipeline.config.jars import driver_of
+from topwatch.spark.pipeline.jdbc import Table
 from topwatch.spark.pipeline.sinks import start
 
 
