@@ -303,9 +303,9 @@ def coordinator(
 
 
 def _show(result: Any) -> None:
-    click.echo(result.line())
-    for line in result.refusals:
+    for line in result.refusals:  # before the line that counts them: who sees that may interrupt
         click.echo(f"topwatch: {line}", err=True)
+    click.echo(result.line())
 
 
 @edge.command()
