@@ -303,7 +303,7 @@ def coordinator(
 
 
 def _show(result: Any) -> None:
-    for line in result.refusals:  # before the line that counts them: who sees that may interrupt
+    for line in result.refusals:  # before the line that counts them, after which a user may interrupt
         click.echo(f"topwatch: {line}", err=True)
     click.echo(result.line())
 
