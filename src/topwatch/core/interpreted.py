@@ -12,26 +12,28 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-# By the id of something that compiled code calls, which Python cannot: what does the same in Python.
-_substitutes: dict[int, Callable[..., Any]] = {}
+# By the id of something that compiled code calls: it, so that no other object gets its id, and what does the same in
+# Python.
+_substitutes: dict[int, tuple[Any, Callable[..., Any]]] = {}
 _globals: dict[str, dict[str, Any]] = {}  # of modules, by name
 
 
 def substitute(compiled: Any, function: Callable[..., Any]) -> None:
     """Let a function take the place of an intrinsic, or of a kernel whose loops are slow without a compiler."""
     if not isinstance(compiled, FunctionType):  # with the compiler off, what kernels say is what is tested
-        _substitutes[id(compiled)] = function
+        _substitutes[id(compiled)] = compiled, function
 
 
 def interpreted(kernel: Any) -> Callable[..., Any]:
     """Return a kernel as plain Python."""
     known = _substitutes.get(id(kernel))
-    if known is None:
-        source = kernel.py_func
-        namespace = _namespace(source.__module__)
-        known = FunctionType(source.__code__, namespace, source.__name__, source.__defaults__, source.__closure__)
-        _substitutes[id(kernel)] = known
-    return known
+    if known is not None:
+        return known[1]
+    source = kernel.py_func
+    namespace = _namespace(source.__module__)
+    function = FunctionType(source.__code__, namespace, source.__name__, source.__defaults__, source.__closure__)
+    _substitutes[id(kernel)] = kernel, function
+    return function
 
 
 def _namespace(module: str) -> dict[str, Any]:
